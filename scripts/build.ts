@@ -1,0 +1,40 @@
+// Compiles src/main.ts into one executable.
+//
+//   bun scripts/build.ts                            → dist/lease, for this machine
+//   bun scripts/build.ts --target bun-linux-arm64   → dist/lease-linux-arm64
+//   … --outfile PATH                                → PATH instead
+//
+// Prints what it wrote; any error or warning of the bundler is printed, and an error exits with 1.
+
+import { basename, join, relative } from "node:path";
+import { parseArgs } from "node:util";
+import manifest from "../package.json" with { type: "json" };
+
+const root = join(import.meta.dir, "..");
+
+const { values } = parseArgs({ options: { target: { type: "string" }, outfile: { type: "string" } } });
+const outfile =
+  values.outfile ?? join(root, "dist", values.target ? values.target.replace(/^bun-/, "lease-") : "lease");
+
+const built = await Bun.build({
+  entrypoints: [join(root, "src/main.ts")],
+  target: "bun",
+  format: "esm", // bytecode as CommonJS, its default, fails on import.meta
+  minify: true,
+  bytecode: true,
+  // Each lazily imported subcommand stays a file of its own inside the executable. In one file, everything that any
+  // subcommand imports is loaded at every start: 10 ms instead of 4 with consola behind one of them.
+  splitting: true,
+  define: { LEASE_VERSION: JSON.stringify(manifest.version) },
+  compile: {
+    outfile,
+    // lease runs in other people's folders: a .env or bunfig.toml (which can preload code) there is not meant for it.
+    autoloadDotenv: false,
+    autoloadBunfig: false,
+    ...(values.target ? { target: values.target as Bun.Build.CompileTarget } : {}),
+  },
+});
+
+for (const log of built.logs) console.error(String(log));
+const megabytes = Math.round(Bun.file(outfile).size / 1e6);
+console.log(`${relative(process.cwd(), outfile) || basename(outfile)}: lease ${manifest.version}, ${megabytes} MB`);

@@ -1,0 +1,53 @@
+/**
+ * Durations as people write them (`500ms 30s 5m 2h 1d`, also combined: `1h30m`) and as we write them back.
+ */
+
+import { LeaseError } from "./errors.ts";
+
+const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 } as const;
+type Unit = keyof typeof UNIT_MS;
+
+/** Ten years: longer is a typing error, and keeps every sum of times far from the limits of an integer. */
+export const LONGEST_MS = 3_650 * UNIT_MS.d;
+
+const PART = /(\d+(?:\.\d+)?)(ms|s|m|h|d|w)/gy;
+
+/** `name` is what the error calls the value, for example `--lease`. */
+export function parseDuration(text: string, name: string): number {
+  const trimmed = text.trim();
+  if (trimmed === "0") return 0;
+  let total_ms = 0;
+  PART.lastIndex = 0;
+  let end = 0;
+  for (let match = PART.exec(trimmed); match; match = PART.exec(trimmed)) {
+    total_ms += Number(match[1]) * UNIT_MS[match[2] as Unit];
+    end = PART.lastIndex;
+  }
+  if (trimmed === "" || end !== trimmed.length) throw new LeaseError("usage", notADuration(trimmed, name));
+  if (total_ms > LONGEST_MS) throw new LeaseError("usage", `${name} ${trimmed} is too long: at most 3650d`);
+  return Math.round(total_ms);
+}
+
+function notADuration(text: string, name: string): string {
+  const hint = /^\d+$/.test(text) ? ` (did you mean ${text}s?)` : "";
+  const negative = text.startsWith("-") ? "can't be negative" : "is not a duration";
+  return `${name} "${text}" ${negative}: write 500ms, 30s, 5m, 2h or 1d${hint}`;
+}
+
+/** The two largest units that matter: `5m`, `1h30m`, `450ms`, `2.5s`. */
+export function formatDuration(ms: number): string {
+  if (ms < 0) return `-${formatDuration(-ms)}`;
+  if (ms < 1_000) return `${Math.round(ms)}ms`;
+  if (ms < 10_000 && Math.round(ms / 100) % 10 !== 0) return `${(Math.round(ms / 100) / 10).toFixed(1)}s`;
+  const seconds = Math.round(ms / 1_000);
+  if (seconds < 60) return `${seconds}s`;
+  if (seconds < 3_600) return twoUnits(seconds, 60, "m", "s");
+  if (seconds < 86_400) return twoUnits(Math.round(seconds / 60), 60, "h", "m");
+  return twoUnits(Math.round(seconds / 3_600), 24, "d", "h");
+}
+
+function twoUnits(value: number, size: number, large: string, small: string): string {
+  const rest = value % size;
+  const head = `${Math.floor(value / size)}${large}`;
+  return rest === 0 ? head : `${head}${String(rest).padStart(2, "0")}${small}`;
+}

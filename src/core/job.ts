@@ -1,0 +1,147 @@
+/**
+ * What a job is. A state is a union in which each member carries the data that exists only while the job is in it, so
+ * that a finished job can't have a holder and a pending one can't have an end.
+ */
+
+import type { Backoff, ExitRange } from "./retry.ts";
+import { DEFAULT_BACKOFF } from "./retry.ts";
+
+export const STATE_NAMES = ["blocked", "scheduled", "pending", "running", "completed", "failed", "cancelled"] as const;
+export type StateName = (typeof STATE_NAMES)[number];
+
+export type JobState =
+  | { name: "blocked" }
+  | { name: "scheduled"; run_at_ms: number }
+  | { name: "pending"; run_at_ms: number }
+  | Running
+  | Finished;
+
+export interface Running {
+  name: "running";
+  holder: string;
+  expires_at_ms: number;
+  cancel_requested_at_ms: number | null;
+}
+
+export interface Finished {
+  name: "completed" | "failed" | "cancelled";
+  finished_at_ms: number;
+}
+
+/** Why an attempt ended. `expired`: the lease ran out. `lost`: the holder was proven dead. */
+export const CAUSES = [
+  "success",
+  "exit",
+  "signal",
+  "timeout",
+  "silent",
+  "expired",
+  "lost",
+  "cancelled",
+  "returned",
+  "not_found",
+  "not_executable",
+] as const;
+export type Cause = (typeof CAUSES)[number];
+
+export const BEATS = ["output", "stdout", "timer", "manual"] as const;
+export type Beat = (typeof BEATS)[number];
+
+/** What the person who enqueued the job decided about how it runs; `null` leaves it to the worker. */
+export interface JobSettings {
+  retries: number;
+  backoff: Backoff;
+  retry_on: "any" | "lost";
+  fatal_exit: readonly ExitRange[];
+  timeout_ms: number | null;
+  lease_ms: number | "auto" | null;
+  beat: Beat | null;
+  pty: boolean;
+  log_limit_bytes: number;
+  output_limit_bytes: number;
+}
+
+export const DEFAULT_SETTINGS: JobSettings = {
+  retries: 3,
+  backoff: DEFAULT_BACKOFF,
+  retry_on: "any",
+  fatal_exit: [],
+  timeout_ms: null,
+  lease_ms: null,
+  beat: null,
+  pty: false,
+  log_limit_bytes: 16 * 1024 * 1024,
+  output_limit_bytes: 1024 * 1024,
+};
+
+/** How the newest attempt ended; all null before the first one has. */
+export interface Result {
+  cause: Cause | null;
+  exit_code: number | null;
+  error: string | null;
+  output: string | null;
+}
+
+export interface Job {
+  id: number;
+  state: JobState;
+  queue: string;
+  task: string | null;
+  key: string | null;
+  priority: number;
+  argv: readonly string[];
+  input: Uint8Array | null;
+  cwd: string;
+  env: Readonly<Record<string, string>>;
+  settings: JobSettings;
+  /** Grants so far; the newest one is the fence of every write by the holder. */
+  token: number;
+  /** Attempts that count against the retries since the job was enqueued or retried by a person. */
+  failures: number;
+  result: Result;
+  progress: number | null;
+  message: string | null;
+  /** Why the job is where it is, when a state alone does not say it. */
+  reason: string | null;
+  created_at_ms: number;
+  run_at_ms: number;
+  started_at_ms: number | null;
+  last_beat_at_ms: number | null;
+}
+
+/** A job as it is asked for: what `enqueue` takes. */
+export interface NewJob {
+  argv: readonly string[];
+  queue: string;
+  task: string | null;
+  key: string | null;
+  if_exists: "skip" | "fail" | "replace";
+  priority: number;
+  input: Uint8Array | null;
+  cwd: string;
+  env: Readonly<Record<string, string>>;
+  settings: JobSettings;
+  /** Not before this moment; `null`: at once. */
+  run_at_ms: number | null;
+  delay_ms: number;
+  after: readonly number[];
+  after_any: readonly number[];
+}
+
+export const INPUT_LIMIT_BYTES = 1024 * 1024;
+export const DEFAULT_QUEUE = "default";
+
+export function isFinished(state: JobState): state is Finished {
+  return state.name === "completed" || state.name === "failed" || state.name === "cancelled";
+}
+
+/** The state's name as it is shown: says more than the stored one where a person would ask. */
+export function shownState(job: Pick<Job, "state" | "token">): StateName | "cancelling" | "retrying" {
+  if (job.state.name === "running" && job.state.cancel_requested_at_ms !== null) return "cancelling";
+  if (job.state.name === "scheduled" && job.token > 0) return "retrying";
+  return job.state.name;
+}
+
+export function retriesLeft(job: Pick<Job, "settings" | "failures">): number {
+  return Math.max(0, job.settings.retries - job.failures);
+}

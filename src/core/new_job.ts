@@ -1,0 +1,45 @@
+/**
+ * What a job must be to be accepted, checked before anything is written and the same for every way in.
+ */
+
+import { calibrate } from "./calibration.ts";
+import { LeaseError } from "./errors.ts";
+import { INPUT_LIMIT_BYTES } from "./job.ts";
+import type { NewJob } from "./job.ts";
+
+const NAME_LIMIT = 255;
+const NUL = "\0";
+
+export function checkNewJob(job: NewJob): void {
+  if (job.argv.length === 0 && job.input === null) refuse("there is no command: write one after --, or give an --input");
+  if (job.argv[0] === "") refuse("the command is empty: write its name after --");
+  if (job.argv.some((word) => word.includes(NUL))) refuse("a command can't contain NUL bytes: pass the data by --input");
+  checkName("queue", job.queue);
+  if (job.task !== null) checkName("task", job.task);
+  if (job.key !== null) checkName("key", job.key);
+  if (job.cwd.includes(NUL)) refuse("a working folder can't contain NUL bytes");
+  for (const [name, value] of Object.entries(job.env)) {
+    if (name === "" || name.includes("=") || name.includes(NUL) || value.includes(NUL)) {
+      refuse(`environment variable ${JSON.stringify(name)} is not one that a program can be given`);
+    }
+  }
+  if (job.input !== null && job.input.length > INPUT_LIMIT_BYTES) {
+    const limit = "1 MiB: put it in a file and pass the file's name";
+    throw new LeaseError("input_too_large", `the input has ${job.input.length} bytes, and the limit is ${limit}`);
+  }
+  if (!Number.isSafeInteger(job.priority)) refuse(`priority ${job.priority} is not a whole number`);
+  const { retries, lease_ms, timeout_ms } = job.settings;
+  if (!Number.isSafeInteger(retries) || retries < 0) refuse(`retries ${retries} is not a whole number from 0 up`);
+  if (typeof lease_ms === "number") calibrate({ lease_ms });
+  if (timeout_ms !== null && timeout_ms <= 0) refuse("timeout must be longer than 0");
+}
+
+function checkName(what: string, name: string): void {
+  if (name === "" || name.length > NAME_LIMIT || /\p{Cc}/u.test(name)) {
+    refuse(`${what} ${JSON.stringify(name)} is not a name: 1 to ${NAME_LIMIT} characters, none of them control characters`);
+  }
+}
+
+function refuse(message: string): never {
+  throw new LeaseError("invalid_job", message);
+}

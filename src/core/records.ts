@@ -1,0 +1,57 @@
+/**
+ * What a store remembers around a job: its attempts, its checkpoints, the workers that ran it.
+ */
+
+import type { StateName } from "./job.ts";
+import type { AttemptEnd } from "./transition.ts";
+
+/** Names one process for all time: a pid alone is reused. */
+export interface ProcessIdentity {
+  boot_id: string;
+  pid: number;
+  /** The kernel's start time of the process, in its own unit. */
+  pid_started: number;
+}
+
+export interface Attempt {
+  attempt: number;
+  token: number;
+  worker: string;
+  host: string;
+  process: ProcessIdentity | null;
+  started_at_ms: number;
+  ended_at_ms: number | null;
+  end: AttemptEnd | null;
+  beats: number;
+}
+
+export interface Checkpoint {
+  id: number;
+  job: number;
+  task: string | null;
+  kind: "error" | "progress";
+  token: number;
+  at_ms: number;
+  text: string;
+}
+
+export interface QueueCount {
+  queue: string;
+  state: StateName;
+  count: number;
+}
+
+export interface WorkerRecord {
+  id: string;
+  name: string | null;
+  host: string;
+  process: ProcessIdentity;
+  version: string;
+  queues: readonly string[] | null;
+  slots: number;
+  started_at_ms: number;
+  seen_at_ms: number;
+  stopped_at_ms: number | null;
+  /** How it ended: by itself, or found dead by a sweep. */
+  ended: "clean" | "dead" | null;
+}

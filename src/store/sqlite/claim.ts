@@ -1,0 +1,115 @@
+/**
+ * Who holds what: grants, extensions, and the process behind a grant.
+ */
+
+import { lossReason } from "../../core/transition.ts";
+import type { SqlRow } from "../../platform/platform.ts";
+import type { AcquireRequest, ExtendAnswer, ExtendRequest, Grant, ProcessNote } from "../store.ts";
+import { toJob, toProcess } from "./rows.ts";
+import type { Statements } from "./statements.ts";
+
+/** More due jobs than this are promoted over several acquires, to keep each one short. */
+const PROMOTE_LIMIT = 1_000;
+
+export function promote(statements: Statements, now_ms: number): number {
+  return statements.get("promote").run(now_ms, PROMOTE_LIMIT).changes;
+}
+
+export function acquire(statements: Statements, request: AcquireRequest, now_ms: number): Grant[] {
+  promote(statements, now_ms);
+  const rows: SqlRow[] = [];
+  if (request.queues === null) {
+    while (rows.length < request.count) {
+      const queue = bestQueue(statements, request.task);
+      const granted = queue === null ? [] : acquireFrom(statements, queue, 1, request, now_ms);
+      if (granted.length === 0) break;
+      rows.push(...granted);
+    }
+  } else {
+    for (const queue of request.queues) {
+      if (rows.length >= request.count) break;
+      rows.push(...acquireFrom(statements, queue, request.count - rows.length, request, now_ms));
+    }
+  }
+  return rows.map((row) => toGrant(statements, row, request, now_ms));
+}
+
+function acquireFrom(
+  statements: Statements,
+  queue: string,
+  count: number,
+  request: AcquireRequest,
+  now_ms: number,
+): SqlRow[] {
+  const params = [request.holder, now_ms, request.lease_ms, queue, count];
+  const rows =
+    request.task === null
+      ? statements.get("acquire").all(...params)
+      : statements.get("acquireTask").all(...params, request.task);
+  return rows.length < 2 ? rows : rows.toSorted(byTurn);
+}
+
+/** RETURNING promises no order. */
+function byTurn(a: SqlRow, b: SqlRow): number {
+  return (
+    (b["priority"] as number) - (a["priority"] as number) ||
+    (a["run_at_ms"] as number) - (b["run_at_ms"] as number) ||
+    (a["id"] as number) - (b["id"] as number)
+  );
+}
+
+/** The queue whose first job is the first of all; steps from queue to queue through the index. */
+function bestQueue(statements: Statements, task: string | null): string | null {
+  const head = statements.get(task === null ? "readyHead" : "readyHeadTask");
+  let best: SqlRow | null = null;
+  let queue = statements.get("nextQueue").get("")?.["queue"] ?? null;
+  while (queue !== null) {
+    const row = task === null ? head.get(queue) : head.get(queue, task);
+    if (row !== null && (best === null || byTurn(row, best) < 0)) best = row;
+    queue = statements.get("nextQueue").get(queue)?.["queue"] ?? null;
+  }
+  return best === null ? null : (best["queue"] as string);
+}
+
+function toGrant(statements: Statements, row: SqlRow, request: AcquireRequest, now_ms: number): Grant {
+  const id = row["id"] as number;
+  const token = row["token"] as number;
+  row["input"] = statements.get("inputOf").get(id)?.["data"] ?? null;
+  const job = toJob(row);
+  statements.get("insertAttempt").run(id, token, request.holder, request.host, now_ms);
+  const expires_at_ms = row["expires_at_ms"] as number;
+  const grant = { job, lease_ms: expires_at_ms - now_ms, expires_at_ms, checkpoint: null, previous: null };
+  if (token === 1) return grant;
+  const previous = statements.get("previousProcess").get(id, token - 1, request.host);
+  return {
+    ...grant,
+    checkpoint: (statements.get("lastProgress").get(id)?.["text"] as string | undefined) ?? null,
+    previous: previous === null ? null : toProcess(previous),
+  };
+}
+
+export function extend(statements: Statements, requests: readonly ExtendRequest[], now_ms: number): ExtendAnswer[] {
+  return requests.map((request) => {
+    const { id, token, beat_age_ms } = request;
+    const beat_at_ms = beat_age_ms === null ? null : now_ms - beat_age_ms;
+    const expires_at_ms = (beat_at_ms ?? now_ms) + request.expires_in_ms;
+    const row = statements
+      .get("extend")
+      .get(id, token, expires_at_ms, beat_at_ms, request.progress ?? null, request.message ?? null, now_ms);
+    if (row === null) return { status: lossOf(statements, id, token) };
+    statements.get("countBeats").run(id, token, request.beats);
+    return { status: "extended", expires_at_ms, cancel_requested: row["cancel_requested_at_ms"] !== null };
+  });
+}
+
+/** Why a holder's write found no row. A job that is gone altogether counts as expired. */
+export function lossOf(statements: Statements, id: number, token: number): "expired" | "conflict" {
+  const row = statements.get("fence").get(id);
+  return row === null ? "expired" : lossReason({ token: row["token"] as number }, token);
+}
+
+export function noteProcess(statements: Statements, notes: readonly ProcessNote[]): void {
+  for (const { id, token, boot_id, pid, pid_started } of notes) {
+    statements.get("noteProcess").run(id, token, boot_id, pid, pid_started);
+  }
+}

@@ -1,0 +1,38 @@
+/**
+ * SQLite's errors as ours. Both drivers carry the engine's own message and only one of them a code, so the message
+ * decides.
+ */
+
+import { LeaseError } from "../../core/errors.ts";
+import type { ErrorCode } from "../../core/errors.ts";
+
+const BUSY = "database is locked";
+
+const MEANINGS: readonly [text: string, code: ErrorCode, advice: string][] = [
+  [BUSY, "store_busy", "is locked by another process: find it with `fuser`, or try again"],
+  ["database table is locked", "store_busy", "is locked by another process: find it with `fuser`, or try again"],
+  ["disk is full", "store_full", "can't grow: the disk is full; free some space and try again"],
+  ["readonly database", "store_readonly", "is read-only: check the permissions of the file and its folder"],
+  ["malformed", "store_corrupt", "is damaged: restore a copy, or salvage it with `sqlite3 FILE .recover`"],
+  ["file is not a database", "store_not_database", "is not a lease store: name another file with --store"],
+  ["unable to open", "store_path", "can't be opened: check the path and its permissions"],
+  ["disk I/O error", "store_failed", "can't be read or written (I/O error): check the disk"],
+];
+
+export function isBusy(error: unknown): boolean {
+  return error instanceof Error && error.message.includes(BUSY);
+}
+
+/** A LeaseError for what the engine said about the store at `path`; other errors come back as they are. */
+export function explain(error: unknown, path: string): unknown {
+  if (!(error instanceof Error) || error instanceof LeaseError) return error;
+  for (const [text, code, advice] of MEANINGS) {
+    if (error.message.includes(text)) return new LeaseError(code, `store ${path} ${advice}`, { cause: error });
+  }
+  return error;
+}
+
+/** Whether the error is about the store as a whole, so that every write of the same commit shares its fate. */
+export function isStoreFailure(error: unknown): boolean {
+  return error instanceof Error && MEANINGS.some(([text]) => error.message.includes(text));
+}

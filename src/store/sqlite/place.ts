@@ -1,0 +1,131 @@
+/**
+ * Where a store may live. The store decides what gets executed, so a place that others can write is refused; so is a
+ * network file system, where SQLite's locks and shared memory do not hold.
+ */
+
+import { closeSync, mkdirSync, openSync, readFileSync, statSync, statfsSync } from "node:fs";
+import type { Stats } from "node:fs";
+import { dirname } from "node:path";
+import process from "node:process";
+import { LeaseError } from "../../core/errors.ts";
+
+/** Magic numbers of statfs(2). */
+const NETWORK_FILE_SYSTEMS = new Map([
+  [0x6969, "NFS"],
+  [0x517b, "SMB"],
+  [0xff534d42, "CIFS"],
+  [0xfe534d42, "SMB2"],
+  [0x01021997, "9p"],
+  [0x00c36400, "Ceph"],
+  [0x5346414f, "AFS"],
+  [0x6b414653, "AFS"],
+  [0x0bd00bd0, "Lustre"],
+  [0x73757245, "Coda"],
+  [0x19830326, "BeeGFS"],
+  [0x47504653, "GPFS"],
+]);
+const FUSE = 0x65735546;
+const LOCAL_FUSE = new Set(["fuseblk", "fuse.ntfs-3g", "fuse.exfat", "fuse.fuse-overlayfs", "fuse.lxcfs", "fuse.gocryptfs"]);
+
+export interface PlaceOptions {
+  trust: boolean;
+  create: boolean;
+}
+
+/** Makes sure that `path` can be a store and exists, or says why not. */
+export function preparePlace(path: string, options: PlaceOptions): void {
+  const folder = dirname(path);
+  const file = statOrNull(path);
+  if (file?.isDirectory()) throw new LeaseError("store_path", `store ${path} is a folder: name a file in it`);
+  if (file !== null && !file.isFile()) throw new LeaseError("store_path", `store ${path} is not a regular file`);
+  if (file === null && !options.create) {
+    throw new LeaseError("no_store", `there is no store at ${path} yet: enqueue a job, or name another with --store`);
+  }
+  if (file === null) makeFolder(folder, path);
+  refuseNetwork(folder, path);
+  if (!options.trust) {
+    refuseUntrusted(statSync(folder), folder);
+    if (file !== null) refuseUntrusted(file, path);
+  }
+  if (file === null) createFile(path);
+}
+
+function makeFolder(folder: string, path: string): void {
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw new LeaseError("store_path", `store ${path} can't be created: ${because(error)}`, { cause: error });
+  }
+}
+
+function createFile(path: string): void {
+  try {
+    closeSync(openSync(path, "wx", 0o600));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return;
+    throw new LeaseError("store_path", `store ${path} can't be created: ${because(error)}`, { cause: error });
+  }
+}
+
+/** Others may write when the mode says so (a sticky folder such as /tmp protects its files), or when it is theirs. */
+function refuseUntrusted(stats: Stats, path: string): void {
+  const own_uid = process.getuid?.();
+  const sticky_folder = stats.isDirectory() && (stats.mode & 0o1000) !== 0;
+  const others_write = (stats.mode & 0o022) !== 0 && !sticky_folder;
+  const foreign = own_uid !== undefined && own_uid !== 0 && stats.uid !== own_uid && stats.uid !== 0;
+  if (!others_write && !foreign) return;
+  const what = others_write ? "can be written by others" : "belongs to another user";
+  const fix = others_write ? `chmod go-w ${path}` : "use a store of your own";
+  throw new LeaseError(
+    "store_untrusted",
+    `${path} ${what}, and a store decides what gets executed: ${fix}, or pass --trust-store`,
+  );
+}
+
+function refuseNetwork(folder: string, path: string): void {
+  const name = networkFileSystem(statfsSync(folder).type, () => fuseKind(folder));
+  if (name === null) return;
+  throw new LeaseError(
+    "store_network",
+    `store ${path} is on a network file system (${name}), where SQLite loses data: use a local disk or postgres://`,
+  );
+}
+
+/** The name of the network file system with this magic number; null for a local one. */
+export function networkFileSystem(magic: number, fuse_kind: () => string): string | null {
+  // Some systems hand the number out sign-extended.
+  const type = magic >>> 0;
+  if (type !== FUSE) return NETWORK_FILE_SYSTEMS.get(type) ?? null;
+  const kind = fuse_kind();
+  return LOCAL_FUSE.has(kind) ? null : kind;
+}
+
+/** The type of the mount that holds `folder`, for example `fuse.sshfs`. */
+function fuseKind(folder: string): string {
+  let best = { length: -1, kind: "fuse" };
+  for (const line of readFileSync("/proc/self/mounts", "utf8").split("\n")) {
+    const [, mount = "", kind = "fuse"] = line.split(" ");
+    const holds = folder === mount || folder.startsWith(mount.endsWith("/") ? mount : `${mount}/`);
+    if (holds && mount.length > best.length) best = { length: mount.length, kind };
+  }
+  return best.kind;
+}
+
+function statOrNull(path: string): Stats | null {
+  try {
+    return statSync(path);
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code;
+    if (code === "ENOENT") return null;
+    throw new LeaseError("store_path", `store ${path} can't be reached: ${because(error)}`, { cause: error });
+  }
+}
+
+function because(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (code === "EACCES" || code === "EPERM") return "permission denied";
+  if (code === "EROFS") return "the file system is read-only";
+  if (code === "ENOTDIR") return "part of the path is a file";
+  if (code === "ENOSPC") return "the disk is full";
+  return message;
+}

@@ -1,0 +1,93 @@
+/**
+ * Questions about jobs. Reads never wait for writers: WAL gives each its own snapshot.
+ */
+
+import type { Job } from "../../core/job.ts";
+import type { Checkpoint, QueueCount } from "../../core/records.ts";
+import type { SqlValue } from "../../platform/platform.ts";
+import type { Backlog, ExpiredLease, ExpiredQuery, ListQuery } from "../store.ts";
+import { toAttempt, toCheckpoint, toJob } from "./rows.ts";
+import type { Statements } from "./statements.ts";
+import { SELECT_JOB } from "./statements.ts";
+
+export function jobs(statements: Statements, ids: readonly number[]): (Job | null)[] {
+  return ids.map((id) => {
+    const row = statements.get("job").get(id);
+    return row === null ? null : toJob(row);
+  });
+}
+
+export function list(statements: Statements, query: ListQuery): Job[] {
+  const where: string[] = [];
+  const params: SqlValue[] = [];
+  const only = (sql: string, value: SqlValue) => {
+    params.push(value);
+    where.push(sql.replace("?", `?${params.length}`));
+  };
+  if (query.states) only("state IN (SELECT value FROM json_each(?))", JSON.stringify(query.states));
+  if (query.queues) only("queue IN (SELECT value FROM json_each(?))", JSON.stringify(query.queues));
+  if (query.task !== undefined) only("task = ?", query.task);
+  if (query.since_ms !== undefined) only("coalesce(finished_at_ms, started_at_ms, created_at_ms) >= ?", query.since_ms);
+  params.push(query.limit);
+  const condition = where.length === 0 ? "" : `WHERE ${where.join(" AND ")}`;
+  const order = query.newest_first ? "DESC" : "ASC";
+  return statements
+    .sql(`${SELECT_JOB} ${condition} ORDER BY id ${order} LIMIT ?${params.length}`)
+    .all(...params)
+    .map(toJob);
+}
+
+export function checkpoints(
+  statements: Statements,
+  query: { job?: number; task?: string; limit: number },
+): Checkpoint[] {
+  const [condition, params]: [string, SqlValue[]] =
+    query.job !== undefined
+      ? ["WHERE job_id = ?2", [query.job]]
+      : query.task !== undefined
+        ? ["WHERE task = ?2", [query.task]]
+        : ["", []];
+  return statements
+    .sql(`SELECT * FROM checkpoints ${condition} ORDER BY id DESC LIMIT ?1`)
+    .all(query.limit, ...params)
+    .map(toCheckpoint);
+}
+
+export function counts(statements: Statements): QueueCount[] {
+  return statements.get("counts").all() as unknown as QueueCount[];
+}
+
+export function backlog(
+  statements: Statements,
+  query: { queues: readonly string[] | null; task: string | null },
+): Backlog {
+  const queues = query.queues === null ? null : JSON.stringify(query.queues);
+  const row = statements.get("backlog").get(queues, query.task);
+  return {
+    pending: row?.["pending"] as number,
+    running: row?.["running"] as number,
+    retrying: row?.["retrying"] as number,
+    waiting: row?.["waiting"] as number,
+    next_due_ms: row?.["next_due_ms"] as number | null,
+  };
+}
+
+export function expired(statements: Statements, query: ExpiredQuery, now_ms: number): ExpiredLease[] {
+  const { after, dead_holders } = query;
+  const params: SqlValue[] = [now_ms - query.grace_ms, after?.expires_at_ms ?? -1, after?.id ?? -1, query.limit];
+  const rows =
+    dead_holders.length === 0
+      ? statements.get("expired").all(...params)
+      : statements.get("expiredOrHeldBy").all(...params, JSON.stringify(dead_holders));
+  return rows.map((row) => {
+    const job = toJob(row);
+    const attempt = statements.get("attempt").get(job.id, job.token);
+    if (attempt === null) throw new Error(`broken invariant: job ${job.id} runs without attempt ${job.token}`);
+    return {
+      job,
+      expires_at_ms: row["expires_at_ms"] as number,
+      holder_dead: dead_holders.includes(row["holder"] as string),
+      attempt: toAttempt(attempt),
+    };
+  });
+}

@@ -1,0 +1,145 @@
+/**
+ * The SQLite schema, as steps: step n takes a store from version n-1 to n. Steps are only ever added.
+ *
+ * CHECKs hold what must never be false, whoever writes: terminal ⇔ finished_at_ms, running ⇔ holder and expiry. The
+ * partial indexes answer exactly the hot questions, so acquire and settle cost the same on a store of any size.
+ * Input has a table of its own because SQLite rewrites a whole row, and a lease is extended often.
+ */
+
+export const APPLICATION_ID = 0x4c454153;
+
+const VERSION_1 = `
+CREATE TABLE jobs (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  state TEXT NOT NULL
+    CHECK (state IN ('blocked', 'scheduled', 'pending', 'running', 'completed', 'failed', 'cancelled')),
+  queue TEXT NOT NULL,
+  priority INTEGER NOT NULL,
+  run_at_ms INTEGER NOT NULL,
+  token INTEGER NOT NULL DEFAULT 0 CHECK (token >= 0),
+  failures INTEGER NOT NULL DEFAULT 0 CHECK (failures >= 0),
+  retries INTEGER NOT NULL CHECK (retries >= 0),
+  lease_ms INTEGER CHECK (lease_ms >= 0), -- null: the worker's; 0: learned
+  holder TEXT,
+  expires_at_ms INTEGER,
+  cancel_requested_at_ms INTEGER,
+  created_at_ms INTEGER NOT NULL,
+  started_at_ms INTEGER,
+  finished_at_ms INTEGER,
+  last_beat_at_ms INTEGER,
+  task TEXT,
+  key TEXT,
+  argv TEXT NOT NULL,
+  cwd TEXT NOT NULL,
+  settings TEXT,
+  env TEXT,
+  progress REAL,
+  message TEXT,
+  cause TEXT,
+  exit_code INTEGER,
+  error TEXT,
+  output TEXT,
+  reason TEXT,
+  CHECK ((state IN ('completed', 'failed', 'cancelled')) = (finished_at_ms IS NOT NULL)),
+  CHECK ((state = 'running') = (holder IS NOT NULL)),
+  CHECK ((state = 'running') = (expires_at_ms IS NOT NULL)),
+  CHECK (state = 'running' OR cancel_requested_at_ms IS NULL),
+  CHECK (state <> 'running' OR token > 0)
+) STRICT;
+
+CREATE INDEX jobs_ready ON jobs (queue, priority DESC, run_at_ms, id) WHERE state = 'pending';
+CREATE INDEX jobs_ready_task ON jobs (task, queue, priority DESC, run_at_ms, id)
+  WHERE state = 'pending' AND task IS NOT NULL;
+CREATE INDEX jobs_due ON jobs (run_at_ms) WHERE state = 'scheduled';
+CREATE INDEX jobs_retrying ON jobs (queue) WHERE state = 'scheduled' AND token > 0;
+CREATE INDEX jobs_expiry ON jobs (expires_at_ms, id, holder) WHERE state = 'running';
+CREATE INDEX jobs_cancelling ON jobs (holder) WHERE state = 'running' AND cancel_requested_at_ms IS NOT NULL;
+CREATE INDEX jobs_blocked ON jobs (queue) WHERE state = 'blocked';
+CREATE UNIQUE INDEX jobs_live_key ON jobs (key)
+  WHERE key IS NOT NULL AND state IN ('blocked', 'scheduled', 'pending', 'running');
+
+CREATE TABLE inputs (
+  job_id INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
+  data BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE attempts (
+  job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+  attempt INTEGER NOT NULL CHECK (attempt > 0),
+  worker TEXT NOT NULL,
+  host TEXT NOT NULL,
+  boot_id TEXT,
+  pid INTEGER,
+  pid_started INTEGER,
+  started_at_ms INTEGER NOT NULL,
+  ended_at_ms INTEGER,
+  cause TEXT,
+  exit_code INTEGER,
+  signal TEXT,
+  error TEXT,
+  last_line TEXT,
+  beats INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY (job_id, attempt),
+  CHECK ((ended_at_ms IS NULL) = (cause IS NULL))
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE checkpoints (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+  task TEXT,
+  kind TEXT NOT NULL CHECK (kind IN ('error', 'progress')),
+  token INTEGER NOT NULL,
+  at_ms INTEGER NOT NULL,
+  text TEXT NOT NULL
+) STRICT;
+CREATE INDEX checkpoints_job ON checkpoints (job_id, kind, id);
+CREATE INDEX checkpoints_task ON checkpoints (task, id) WHERE task IS NOT NULL;
+
+CREATE TABLE workers (
+  id TEXT PRIMARY KEY,
+  name TEXT,
+  host TEXT NOT NULL,
+  boot_id TEXT NOT NULL,
+  pid INTEGER NOT NULL,
+  pid_started INTEGER NOT NULL,
+  version TEXT NOT NULL,
+  queues TEXT,
+  slots INTEGER NOT NULL,
+  started_at_ms INTEGER NOT NULL,
+  seen_at_ms INTEGER NOT NULL,
+  stopped_at_ms INTEGER,
+  ended TEXT CHECK (ended IN ('clean', 'dead')),
+  CHECK ((stopped_at_ms IS NULL) = (ended IS NULL))
+) STRICT, WITHOUT ROWID;
+CREATE INDEX workers_live ON workers (host) WHERE stopped_at_ms IS NULL;
+
+CREATE TABLE logs (
+  id INTEGER PRIMARY KEY,
+  job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+  attempt INTEGER NOT NULL,
+  seq INTEGER NOT NULL,
+  bytes INTEGER NOT NULL,
+  data BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX logs_job ON logs (job_id, attempt, seq);
+
+CREATE TABLE dependencies (
+  job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+  parent_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+  kind TEXT NOT NULL CHECK (kind IN ('success', 'any')),
+  PRIMARY KEY (job_id, parent_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX dependencies_parent ON dependencies (parent_id);
+
+CREATE TABLE queues (
+  name TEXT PRIMARY KEY,
+  paused_at_ms INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE meta (
+  name TEXT PRIMARY KEY,
+  value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+`;
+
+export const MIGRATIONS: readonly string[] = [VERSION_1];

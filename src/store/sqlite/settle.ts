@@ -1,0 +1,110 @@
+/**
+ * How attempts end: by their holder (settle) or by a sweep (recover), both under the fence, and the audit trail of what
+ * went wrong.
+ */
+
+import type { AttemptEnd } from "../../core/transition.ts";
+import type { CheckpointRequest, RecoverRequest, SettleAnswer, SettleRequest } from "../store.ts";
+import { lossOf } from "./claim.ts";
+import { stateColumns } from "./rows.ts";
+import type { StatementName, Statements } from "./statements.ts";
+
+export function settle(statements: Statements, requests: readonly SettleRequest[], now_ms: number): SettleAnswer[] {
+  return requests.map((request) => {
+    if (end(statements, "settle", request, now_ms)) return { status: "applied" };
+    const row = statements.get("fence").get(request.id);
+    if (row !== null && row["state"] === "running" && row["token"] === request.token) return { status: "cancelling" };
+    if (row !== null) audit(statements, request, now_ms, "stale");
+    return { status: "stale", reason: lossOf(statements, request.id, request.token) };
+  });
+}
+
+export function recover(
+  statements: Statements,
+  requests: readonly RecoverRequest[],
+  now_ms: number,
+): ("recovered" | "changed")[] {
+  return requests.map((request) =>
+    end(statements, "recover", request, now_ms, request.expires_at_ms) ? "recovered" : "changed",
+  );
+}
+
+function end(
+  statements: Statements,
+  verb: StatementName & ("settle" | "recover"),
+  request: SettleRequest,
+  now_ms: number,
+  ...fence: number[]
+): boolean {
+  const { id, token, change } = request;
+  const { cause, exit_code, error, output } = change.result;
+  const { changes } = statements
+    .get(verb)
+    .run(
+      id,
+      token,
+      ...stateColumns(change.state),
+      change.failures,
+      cause,
+      exit_code,
+      error,
+      output,
+      change.reason,
+      ...fence,
+    );
+  if (changes === 0) return false;
+  if (change.ended !== null) endAttempt(statements, id, token, change.ended, now_ms);
+  if (request.audit !== null) audit(statements, request, now_ms, change.ended?.cause ?? "unknown");
+  return true;
+}
+
+function endAttempt(statements: Statements, id: number, token: number, end: AttemptEnd, now_ms: number): void {
+  statements
+    .get("endAttempt")
+    .run(id, token, now_ms, end.cause, end.exit_code, end.signal, end.error, end.last_line, end.beats);
+}
+
+/** An error checkpoint. A stale result is kept here too, so that work done in vain leaves a trace. */
+function audit(statements: Statements, request: SettleRequest, now_ms: number, cause: string): void {
+  const { id, token, change } = request;
+  const { ended } = change;
+  const text = JSON.stringify({
+    cause,
+    attempt: token,
+    token,
+    ...request.audit,
+    exit_code: ended?.exit_code ?? null,
+    signal: ended?.signal ?? null,
+    error: ended?.error ?? null,
+    ...(cause === "stale" ? { result: ended?.cause ?? null } : {}),
+  });
+  insertCheckpoint(statements, { id, token, text }, "error", now_ms);
+}
+
+function insertCheckpoint(
+  statements: Statements,
+  { id, token, text }: CheckpointRequest,
+  kind: "error" | "progress",
+  now_ms: number,
+): void {
+  const task = statements.get("fence").get(id)?.["task"] ?? null;
+  statements.get("insertCheckpoint").run(id, task, kind, token, now_ms, text);
+}
+
+export function checkpoint(
+  statements: Statements,
+  requests: readonly CheckpointRequest[],
+  now_ms: number,
+): ("accepted" | "expired" | "conflict")[] {
+  return requests.map((request) => {
+    const row = statements.get("fence").get(request.id);
+    const holds =
+      row !== null &&
+      row["state"] === "running" &&
+      row["token"] === request.token &&
+      (row["expires_at_ms"] as number) >= now_ms;
+    if (!holds) return lossOf(statements, request.id, request.token);
+    insertCheckpoint(statements, request, "progress", now_ms);
+    return "accepted";
+  });
+}

@@ -1,0 +1,151 @@
+/**
+ * Every SQL statement of the hot paths, by the verb it serves. Each write by a holder carries
+ * `state = 'running' AND token = ?`: that is the fence.
+ */
+
+import type { SqlDatabase, SqlStatement } from "../../platform/platform.ts";
+
+const JOB_COLUMNS = `id, state, queue, priority, run_at_ms, token, failures, retries, lease_ms, holder, expires_at_ms,
+  cancel_requested_at_ms, created_at_ms, started_at_ms, finished_at_ms, last_beat_at_ms, task, key, argv, cwd, settings,
+  env, progress, message, cause, exit_code, error, output, reason`;
+
+const JOB_WITH_INPUT = `SELECT ${JOB_COLUMNS}, (SELECT data FROM inputs WHERE job_id = jobs.id) AS input FROM jobs`;
+
+const GRANT = `UPDATE jobs SET state = 'running', token = token + 1, holder = ?1, started_at_ms = ?2,
+  last_beat_at_ms = ?2, expires_at_ms = ?2 + coalesce(nullif(lease_ms, 0), ?3), progress = NULL, message = NULL,
+  reason = NULL`;
+
+const notPaused = (queue: string) =>
+  `NOT EXISTS (SELECT 1 FROM queues WHERE name = ${queue} AND paused_at_ms IS NOT NULL)`;
+
+const END_ATTEMPT = `UPDATE attempts SET ended_at_ms = ?3, cause = ?4, exit_code = ?5, signal = ?6, error = ?7,
+  last_line = coalesce(?8, last_line), beats = max(beats, ?9) WHERE job_id = ?1 AND attempt = ?2`;
+
+const SETTLE = `UPDATE jobs SET state = ?3, run_at_ms = coalesce(?4, run_at_ms), finished_at_ms = ?5, failures = ?6,
+  cause = ?7, exit_code = ?8, error = ?9, output = ?10, reason = ?11, holder = NULL, expires_at_ms = NULL,
+  cancel_requested_at_ms = NULL
+  WHERE id = ?1 AND state = 'running' AND token = ?2
+    AND (cancel_requested_at_ms IS NULL OR ?3 IN ('completed', 'cancelled'))`;
+
+/** The jobs of the given queues (null: all) and task (null: any). */
+const MINE = "(?1 IS NULL OR queue IN (SELECT value FROM json_each(?1))) AND (?2 IS NULL OR task = ?2)";
+
+/** Not the progress that the next attempt of an unfinished job starts from. */
+const SPARE = `NOT (kind = 'progress'
+  AND EXISTS (SELECT 1 FROM jobs WHERE jobs.id = checkpoints.job_id AND finished_at_ms IS NULL)
+  AND id = (SELECT max(id) FROM checkpoints AS c WHERE c.job_id = checkpoints.job_id AND c.kind = 'progress'))`;
+
+export const SQL = {
+  insertJob: `INSERT INTO jobs (state, queue, priority, run_at_ms, retries, lease_ms, created_at_ms, task, key, argv, cwd,
+    settings, env) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)`,
+  insertInput: "INSERT INTO inputs (job_id, data) VALUES (?1, ?2)",
+  liveByKey: `SELECT id, state FROM jobs
+    WHERE key = ?1 AND state IN ('blocked', 'scheduled', 'pending', 'running')`,
+  cancelWaiting: `UPDATE jobs SET state = 'cancelled', finished_at_ms = ?2, reason = ?3
+    WHERE id = ?1 AND state IN ('blocked', 'scheduled', 'pending')`,
+  requestCancel: `UPDATE jobs SET cancel_requested_at_ms = coalesce(cancel_requested_at_ms, ?2),
+    reason = coalesce(reason, ?3) WHERE id = ?1 AND state = 'running'`,
+
+  promote: `UPDATE jobs SET state = 'pending'
+    WHERE id IN (SELECT id FROM jobs WHERE state = 'scheduled' AND run_at_ms <= ?1 ORDER BY run_at_ms LIMIT ?2)`,
+  acquire: `${GRANT} WHERE id IN (SELECT id FROM jobs WHERE state = 'pending' AND queue = ?4 AND ${notPaused("?4")}
+    ORDER BY priority DESC, run_at_ms, id LIMIT ?5) RETURNING ${JOB_COLUMNS}`,
+  acquireTask: `${GRANT} WHERE id IN (SELECT id FROM jobs
+    WHERE state = 'pending' AND task = ?6 AND queue = ?4 AND ${notPaused("?4")}
+    ORDER BY priority DESC, run_at_ms, id LIMIT ?5) RETURNING ${JOB_COLUMNS}`,
+  nextQueue: "SELECT min(queue) AS queue FROM jobs WHERE state = 'pending' AND queue > ?1",
+  readyHead: `SELECT id, queue, priority, run_at_ms FROM jobs WHERE state = 'pending' AND queue = ?1 AND ${notPaused("?1")}
+    ORDER BY priority DESC, run_at_ms, id LIMIT 1`,
+  readyHeadTask: `SELECT id, queue, priority, run_at_ms FROM jobs
+    WHERE state = 'pending' AND queue = ?1 AND task = ?2 AND ${notPaused("?1")}
+    ORDER BY priority DESC, run_at_ms, id LIMIT 1`,
+  inputOf: "SELECT data FROM inputs WHERE job_id = ?1",
+  insertAttempt: "INSERT INTO attempts (job_id, attempt, worker, host, started_at_ms) VALUES (?1, ?2, ?3, ?4, ?5)",
+  previousProcess: `SELECT boot_id, pid, pid_started FROM attempts
+    WHERE job_id = ?1 AND attempt = ?2 AND host = ?3 AND pid IS NOT NULL`,
+  lastProgress: `SELECT text FROM checkpoints WHERE job_id = ?1 AND kind = 'progress' ORDER BY id DESC LIMIT 1`,
+
+  extend: `UPDATE jobs SET expires_at_ms = ?3, last_beat_at_ms = coalesce(?4, last_beat_at_ms),
+    progress = coalesce(?5, progress), message = coalesce(?6, message)
+    WHERE id = ?1 AND state = 'running' AND token = ?2 AND expires_at_ms >= ?7
+    RETURNING cancel_requested_at_ms`,
+  countBeats: "UPDATE attempts SET beats = max(beats, ?3) WHERE job_id = ?1 AND attempt = ?2",
+  fence: "SELECT state, token, expires_at_ms, cancel_requested_at_ms, task FROM jobs WHERE id = ?1",
+  noteProcess: `UPDATE attempts SET boot_id = ?3, pid = ?4, pid_started = ?5
+    WHERE job_id = ?1 AND attempt = ?2 AND ended_at_ms IS NULL`,
+  settle: SETTLE,
+  recover: `${SETTLE} AND expires_at_ms = ?12`,
+  endAttempt: END_ATTEMPT,
+  insertCheckpoint: `INSERT INTO checkpoints (job_id, task, kind, token, at_ms, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6)`,
+
+  expired: `${JOB_WITH_INPUT} WHERE state = 'running' AND expires_at_ms < ?1 AND (expires_at_ms, id) > (?2, ?3)
+    ORDER BY expires_at_ms, id LIMIT ?4`,
+  expiredOrHeldBy: `${JOB_WITH_INPUT} WHERE state = 'running' AND (expires_at_ms, id) > (?2, ?3)
+    AND (expires_at_ms < ?1 OR holder IN (SELECT value FROM json_each(?5)))
+    ORDER BY expires_at_ms, id LIMIT ?4`,
+
+  retry: `UPDATE jobs SET state = 'pending', run_at_ms = ?2, failures = 0, finished_at_ms = NULL, cause = NULL,
+    exit_code = NULL, error = NULL, output = NULL, reason = NULL
+    WHERE id = ?1 AND state IN ('completed', 'failed', 'cancelled')
+      AND NOT EXISTS (SELECT 1 FROM jobs AS other WHERE other.key = jobs.key
+        AND other.state IN ('blocked', 'scheduled', 'pending', 'running'))`,
+  cancelRequests: `SELECT id, token FROM jobs
+    WHERE holder = ?1 AND state = 'running' AND cancel_requested_at_ms IS NOT NULL`,
+
+  job: `${JOB_WITH_INPUT} WHERE id = ?1`,
+  attempts: "SELECT * FROM attempts WHERE job_id = ?1 ORDER BY attempt",
+  attempt: "SELECT * FROM attempts WHERE job_id = ?1 AND attempt = ?2",
+  counts: "SELECT queue, state, count(*) AS count FROM jobs GROUP BY queue, state ORDER BY queue, state",
+
+  backlog: `SELECT
+    (SELECT count(*) FROM jobs WHERE state = 'pending' AND ${MINE}) AS pending,
+    (SELECT count(*) FROM jobs WHERE state = 'running' AND ${MINE}) AS running,
+    (SELECT count(*) FROM jobs WHERE state = 'scheduled' AND token > 0 AND ${MINE}) AS retrying,
+    (SELECT count(*) FROM jobs WHERE state = 'scheduled' AND token = 0 AND ${MINE})
+      + (SELECT count(*) FROM jobs WHERE state = 'blocked' AND ${MINE}) AS waiting,
+    (SELECT min(run_at_ms) FROM jobs WHERE state = 'scheduled' AND ${MINE}) AS next_due_ms`,
+
+  getMeta: "SELECT value FROM meta WHERE name = ?1",
+  setMeta: "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = ?2",
+  newestCheckpoint: "SELECT max(id) AS id FROM checkpoints",
+  touchedTasks: "SELECT DISTINCT task FROM checkpoints WHERE id > ?1 AND task IS NOT NULL",
+  touchedJobs: "SELECT DISTINCT job_id FROM checkpoints WHERE id > ?1 AND task IS NULL",
+  trimTask: `DELETE FROM checkpoints WHERE task = ?1 AND ${SPARE}
+    AND id NOT IN (SELECT id FROM checkpoints WHERE task = ?1 ORDER BY id DESC LIMIT ?2)`,
+  trimJob: `DELETE FROM checkpoints WHERE job_id = ?1 AND ${SPARE}
+    AND id NOT IN (SELECT id FROM checkpoints WHERE job_id = ?1 ORDER BY id DESC LIMIT ?2)`,
+
+  saveWorker: `INSERT INTO workers (id, name, host, boot_id, pid, pid_started, version, queues, slots, started_at_ms,
+      seen_at_ms, stopped_at_ms, ended)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+    ON CONFLICT (id) DO UPDATE SET slots = ?9, seen_at_ms = ?11, stopped_at_ms = ?12, ended = ?13`,
+  workers: "SELECT * FROM workers ORDER BY stopped_at_ms IS NOT NULL, started_at_ms, id",
+} as const;
+
+export type StatementName = keyof typeof SQL;
+
+/** Prepares a statement the first time it is used: one command needs only a few of them. */
+export class Statements {
+  readonly #database: SqlDatabase;
+  readonly #prepared = new Map<string, SqlStatement>();
+
+  constructor(database: SqlDatabase) {
+    this.#database = database;
+  }
+
+  get(name: StatementName): SqlStatement {
+    return this.sql(SQL[name]);
+  }
+
+  /** For the few statements that are put together at run time. */
+  sql(text: string): SqlStatement {
+    let statement = this.#prepared.get(text);
+    if (statement === undefined) {
+      statement = this.#database.prepare(text);
+      this.#prepared.set(text, statement);
+    }
+    return statement;
+  }
+}
+
+export const SELECT_JOB = JOB_WITH_INPUT;

@@ -1,0 +1,151 @@
+/**
+ * The SQLite store: each verb is one write or one read; the files beside this one say what happens in it.
+ */
+
+import type { Clock, Random } from "../../core/clock.ts";
+import type { NewJob } from "../../core/job.ts";
+import type { WorkerRecord } from "../../core/records.ts";
+import type { SqlDatabase } from "../../platform/platform.ts";
+import type * as Contract from "../store.ts";
+import { cancel, retry, trimCheckpoints } from "./change.ts";
+import { acquire, extend, noteProcess, promote } from "./claim.ts";
+import { enqueue } from "./enqueue.ts";
+import { backlog, checkpoints, counts, expired, jobs, list } from "./read.ts";
+import { toAttempt, toWorker, workerColumns } from "./rows.ts";
+import { checkpoint, recover, settle } from "./settle.ts";
+import { Statements } from "./statements.ts";
+import { watchCommits } from "./watch.ts";
+import { RANK, Writer } from "./writer.ts";
+
+export interface SqliteStoreOptions {
+  path: string;
+  clock: Clock;
+  random: Random;
+  busy_limit_ms: number;
+}
+
+export class SqliteStore implements Contract.Store {
+  readonly location: string;
+  readonly #database: SqlDatabase;
+  readonly #statements: Statements;
+  readonly #writer: Writer;
+  readonly #clock: Clock;
+  readonly #watches = new Set<() => void>();
+
+  constructor(database: SqlDatabase, options: SqliteStoreOptions) {
+    this.location = options.path;
+    this.#database = database;
+    this.#statements = new Statements(database);
+    this.#writer = new Writer(database, options);
+    this.#clock = options.clock;
+  }
+
+  enqueue(batch: readonly NewJob[]) {
+    return this.#writer.write(RANK.normal, () => enqueue(this.#statements, batch, this.#now()));
+  }
+
+  acquire(request: Contract.AcquireRequest) {
+    return this.#writer.write(RANK.normal, () => acquire(this.#statements, request, this.#now()));
+  }
+
+  extend(requests: readonly Contract.ExtendRequest[]) {
+    return this.#writer.write(RANK.holder, () => extend(this.#statements, requests, this.#now()));
+  }
+
+  noteProcess(requests: readonly Contract.ProcessNote[]) {
+    return this.#writer.write(RANK.holder, () => noteProcess(this.#statements, requests));
+  }
+
+  settle(requests: readonly Contract.SettleRequest[]) {
+    return this.#writer.write(RANK.holder, () => settle(this.#statements, requests, this.#now()));
+  }
+
+  checkpoint(requests: readonly Contract.CheckpointRequest[]) {
+    return this.#writer.write(RANK.holder, () => checkpoint(this.#statements, requests, this.#now()));
+  }
+
+  async expired(query: Contract.ExpiredQuery) {
+    return expired(this.#statements, query, this.#now());
+  }
+
+  recover(requests: readonly Contract.RecoverRequest[]) {
+    return this.#writer.write(RANK.housekeeping, () => recover(this.#statements, requests, this.#now()));
+  }
+
+  cancel(ids: readonly number[], reason: string | null) {
+    return this.#writer.write(RANK.normal, () => cancel(this.#statements, ids, reason, this.#now()));
+  }
+
+  retry(ids: readonly number[]) {
+    return this.#writer.write(RANK.normal, () => retry(this.#statements, ids, this.#now()));
+  }
+
+  async cancelRequests(holder: string) {
+    return this.#statements.get("cancelRequests").all(holder) as { id: number; token: number }[];
+  }
+
+  async jobs(ids: readonly number[]) {
+    return jobs(this.#statements, ids);
+  }
+
+  async list(query: Contract.ListQuery) {
+    return list(this.#statements, query);
+  }
+
+  async attempts(id: number) {
+    return this.#statements.get("attempts").all(id).map(toAttempt);
+  }
+
+  async checkpoints(query: { job?: number; task?: string; limit: number }) {
+    return checkpoints(this.#statements, query);
+  }
+
+  async counts() {
+    return counts(this.#statements);
+  }
+
+  async backlog(query: { queues: readonly string[] | null; task: string | null }) {
+    return backlog(this.#statements, query);
+  }
+
+  async saveWorker(worker: WorkerRecord) {
+    await this.#writer.write(RANK.housekeeping, () => {
+      this.#statements.get("saveWorker").run(...workerColumns(worker));
+    });
+  }
+
+  async workers() {
+    return this.#statements.get("workers").all().map(toWorker);
+  }
+
+  promote() {
+    return this.#writer.write(RANK.housekeeping, () => promote(this.#statements, this.#now()));
+  }
+
+  trimCheckpoints(keep: number) {
+    return this.#writer.write(RANK.housekeeping, () => trimCheckpoints(this.#statements, keep));
+  }
+
+  watch(changed: () => void) {
+    const stop = watchCommits(this.location, this.#statements, changed);
+    this.#watches.add(stop);
+    return () => {
+      if (this.#watches.delete(stop)) stop();
+    };
+  }
+
+  async now() {
+    return this.#now();
+  }
+
+  async close() {
+    for (const stop of this.#watches) stop();
+    this.#watches.clear();
+    await this.#writer.settled();
+    this.#database.close();
+  }
+
+  #now(): number {
+    return this.#clock.wall_ms();
+  }
+}

@@ -1,0 +1,136 @@
+/**
+ * The one writer of a process: commits everything that has gathered since the last commit, lease extensions and
+ * settles first, so that many slots share one fsync.
+ *
+ * SQLite's own busy handler would sleep inside the call and freeze every timer and pipe of the process; it stays
+ * almost off, and a lost race for the lock is tried again from the event loop after a short random pause, which also
+ * keeps processes that compete for the lock at equal shares.
+ */
+
+import type { Random } from "../../core/clock.ts";
+import { LeaseError } from "../../core/errors.ts";
+import { formatDuration } from "../../core/duration.ts";
+import type { SqlDatabase, SqlStatement } from "../../platform/platform.ts";
+import { explain, isBusy, isStoreFailure } from "./failure.ts";
+
+/** What must not wait comes first in a commit. */
+export const RANK = { holder: 0, normal: 1, housekeeping: 2 } as const;
+export type Rank = (typeof RANK)[keyof typeof RANK];
+
+interface Write {
+  rank: Rank;
+  /** Runs inside the transaction, possibly more than once: it must have no effect but on the database. */
+  run: () => unknown;
+  resolve: (value: never) => void;
+  reject: (error: unknown) => void;
+  deadline_ms: number;
+}
+
+const PAUSE_MIN_MS = 0.5;
+const PAUSE_SPREAD_MS = 4;
+
+export class Writer {
+  readonly #database: SqlDatabase;
+  readonly #path: string;
+  readonly #random: Random;
+  readonly #busy_limit_ms: number;
+  readonly #begin: SqlStatement;
+  readonly #commit: SqlStatement;
+  #waiting: Write[] = [];
+  #scheduled = false;
+  #idle: (() => void)[] = [];
+
+  constructor(database: SqlDatabase, options: { path: string; random: Random; busy_limit_ms: number }) {
+    this.#database = database;
+    this.#path = options.path;
+    this.#random = options.random;
+    this.#busy_limit_ms = options.busy_limit_ms;
+    this.#begin = database.prepare("BEGIN IMMEDIATE");
+    this.#commit = database.prepare("COMMIT");
+  }
+
+  /** Resolves with what `run` returned once its commit is on disk. */
+  write<T>(rank: Rank, run: () => T): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      const deadline_ms = performance.now() + this.#busy_limit_ms;
+      this.#waiting.push({ rank, run, resolve: resolve as Write["resolve"], reject, deadline_ms });
+      this.#schedule();
+    });
+  }
+
+  /** Resolves when nothing is waiting to be written. */
+  settled(): Promise<void> {
+    if (this.#waiting.length === 0) return Promise.resolve();
+    return new Promise((resolve) => this.#idle.push(resolve));
+  }
+
+  #schedule(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    setImmediate(() => this.#flush());
+  }
+
+  #flush(): void {
+    this.#scheduled = false;
+    const batch = this.#waiting.toSorted((a, b) => a.rank - b.rank);
+    this.#waiting = [];
+    if (batch.length > 0) this.#commitAll(batch);
+    if (this.#waiting.length > 0) return;
+    for (const resolve of this.#idle.splice(0)) resolve();
+  }
+
+  #commitAll(batch: Write[]): void {
+    try {
+      this.#begin.run();
+    } catch (error) {
+      if (isBusy(error)) this.#retryLater(batch);
+      else this.#failAll(batch, error);
+      return;
+    }
+    const results: unknown[] = [];
+    try {
+      for (const write of batch) results.push(write.run());
+      this.#commit.run();
+    } catch (error) {
+      this.#rollback();
+      this.#failOne(batch, results.length, error);
+      return;
+    }
+    for (const [index, write] of batch.entries()) write.resolve(results[index] as never);
+  }
+
+  /** A write that fails by itself must not take the others of its commit along: they are tried again without it. */
+  #failOne(batch: Write[], index: number, error: unknown): void {
+    const culprit = batch[index];
+    if (culprit === undefined || isStoreFailure(error)) return this.#failAll(batch, error);
+    culprit.reject(explain(error, this.#path));
+    this.#waiting = [...batch.filter((write) => write !== culprit), ...this.#waiting];
+    if (this.#waiting.length > 0) this.#schedule();
+  }
+
+  #failAll(batch: Write[], error: unknown): void {
+    for (const write of batch) write.reject(explain(error, this.#path));
+  }
+
+  #retryLater(batch: Write[]): void {
+    const now_ms = performance.now();
+    const [late, rest] = [batch.filter((w) => w.deadline_ms <= now_ms), batch.filter((w) => w.deadline_ms > now_ms)];
+    const limit = formatDuration(this.#busy_limit_ms);
+    for (const write of late) {
+      const message = `store ${this.#path} has been locked by another process for ${limit}: find it with \`fuser\``;
+      write.reject(new LeaseError("store_busy", message));
+    }
+    this.#waiting = [...rest, ...this.#waiting];
+    if (this.#waiting.length === 0) return;
+    this.#scheduled = true;
+    setTimeout(() => this.#flush(), PAUSE_MIN_MS + this.#random() * PAUSE_SPREAD_MS);
+  }
+
+  #rollback(): void {
+    try {
+      this.#database.exec("ROLLBACK");
+    } catch {
+      // After a full disk or an I/O error SQLite has rolled back by itself.
+    }
+  }
+}

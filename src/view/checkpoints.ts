@@ -1,0 +1,40 @@
+/** The list of checkpoints: what went wrong, and how far jobs said they were. */
+
+import type { Checkpoint } from "../core/records.ts";
+import type { Screen } from "./style.ts";
+import { renderTable, renderTsv, type Column } from "./table.ts";
+import { outputLine } from "./text.ts";
+import { relative, rfc3339 } from "./time.ts";
+
+/** `of_one_job` leaves out what would be the same on every line. */
+export function checkpointColumns({ now_ms, paint }: Screen, of_one_job: boolean): Column<Checkpoint>[] {
+  const whose: Column<Checkpoint>[] = [
+    { title: "JOB", cell: (checkpoint) => String(checkpoint.job), align: "right" },
+    { title: "TASK", cell: (checkpoint) => checkpoint.task, optional: true, shrink_to: 6, drop: 1 },
+  ];
+  return [
+    ...(of_one_job ? [] : whose),
+    {
+      title: "WHEN",
+      cell: (checkpoint) => relative(checkpoint.at_ms, now_ms),
+      tsv: (checkpoint) => rfc3339(checkpoint.at_ms),
+      align: "right",
+    },
+    {
+      title: "KIND",
+      cell: ({ kind }) => ({ text: kind, style: kind === "error" ? paint.red : paint.green }),
+    },
+    { title: "TOKEN", cell: (checkpoint) => String(checkpoint.token), align: "right", drop: 2 },
+    { title: "TEXT", cell: (checkpoint) => outputLine(checkpoint.text), tsv: ({ text }) => text, shrink_to: 20 },
+  ];
+}
+
+export function checkpointsText(checkpoints: readonly Checkpoint[], screen: Screen): string {
+  if (checkpoints.length === 0) return "no checkpoints\n";
+  return `${renderTable(checkpointColumns(screen, false), checkpoints, screen)}\n`;
+}
+
+/** Columns: job, task, time, kind, token, text. */
+export function checkpointsTsv(checkpoints: readonly Checkpoint[], screen: Screen): string {
+  return renderTsv(checkpointColumns(screen, false), checkpoints);
+}

@@ -1,0 +1,111 @@
+/**
+ * The page of one job: its state and why, the settings that differ from the defaults, its attempts as a timeline, its
+ * checkpoints and the last lines it printed. Values of its environment are never shown, only their names.
+ */
+
+import { DEFAULT_QUEUE, isFinished, shownState, type Job } from "../core/job.ts";
+import { formatDuration } from "../core/duration.ts";
+import type { Attempt, Checkpoint } from "../core/records.ts";
+import { attemptColumns } from "./attempts.ts";
+import { checkpointColumns } from "./checkpoints.ts";
+import { bar } from "./progress.ts";
+import { commandText, inputText } from "./quote.ts";
+import type { Parent } from "./reason.ts";
+import { changedSettings } from "./settings.ts";
+import { paintState, type Screen } from "./style.ts";
+import { renderPairs, renderTable } from "./table.ts";
+import { outputLine, truncate, visible } from "./text.ts";
+import { readable, relative } from "./time.ts";
+
+export interface JobPage {
+  job: Job;
+  /** From `reasonOf`. */
+  reason: string | null;
+  /** The oldest first. */
+  attempts: readonly Attempt[];
+  checkpoints: readonly Checkpoint[];
+  parents: readonly Parent[];
+  /** Of the newest attempt. */
+  last_lines: readonly string[];
+}
+
+const BAR_COLUMNS = 20;
+
+export function jobText(page: JobPage, screen: Screen): string {
+  const { job } = page;
+  const { paint } = screen;
+  const state = shownState(job);
+  const reason = page.reason === null ? "" : `  ${visible(page.reason)}`;
+  const head = `${paint.bold(`Job ${job.id}`)}  ${paintState(paint, state)(state)}${reason}`;
+  const parts = [`${head}\n${paint.dim("$")} ${commandText(job)}\n`, `${renderPairs(facts(page, screen), screen)}\n`];
+  if (page.attempts.length > 0) {
+    parts.push(section("Attempts", renderTable(attemptColumns(screen), page.attempts, screen), screen));
+  }
+  if (page.checkpoints.length > 0) {
+    parts.push(section("Checkpoints", renderTable(checkpointColumns(screen, true), page.checkpoints, screen), screen));
+  }
+  if (page.last_lines.length > 0) parts.push(section("Last lines", lastLines(page.last_lines, screen), screen));
+  return parts.join("\n");
+}
+
+function section(title: string, body: string, { paint }: Screen): string {
+  return `${paint.bold(title)}\n${body}\n`;
+}
+
+function lastLines(lines: readonly string[], { paint, width }: Screen): string {
+  return lines
+    .map((line) => outputLine(line))
+    .map((line) => `${paint.dim("│")} ${width === null ? line : truncate(line, Math.max(1, width - 2))}`)
+    .join("\n");
+}
+
+function facts(page: JobPage, screen: Screen): [string, string][] {
+  const { job } = page;
+  const settings = changedSettings(job.settings);
+  const rows: [string, string | null][] = [
+    ["queue", queueText(job)],
+    ["task", job.task],
+    ["key", job.key],
+    ["folder", job.cwd],
+    ["environment", Object.keys(job.env).join(", ")],
+    ["input", job.argv.length > 0 && job.input !== null ? inputText(job.input) : null],
+    ["settings", settings.join(", ")],
+    ["depends on", page.parents.map(({ id, state }) => `${id} (${state})`).join(", ")],
+    ...moments(job, screen),
+    ["output", job.result.output],
+  ];
+  const shown = rows.filter((row): row is [string, string] => row[1] !== null && row[1] !== "");
+  const safe = shown.map(([label, text]): [string, string] => [label, visible(text)]);
+  // The bar is painted already: making it visible would show its colours as escapes.
+  const progress = progressText(job, screen);
+  return progress === null ? safe : [...safe, ["progress", progress]];
+}
+
+function queueText(job: Job): string {
+  const priority = job.priority === 0 ? "" : `, priority ${job.priority}`;
+  return job.queue === DEFAULT_QUEUE && priority === "" ? "" : job.queue + priority;
+}
+
+function moments(job: Job, { now_ms }: Screen): [string, string | null][] {
+  const { state } = job;
+  const at = (ms: number): string => `${readable(ms)} (${relative(ms, now_ms)})`;
+  const rows: [string, string | null][] = [["created", at(job.created_at_ms)]];
+  if (state.name === "scheduled") rows.push(["due", at(state.run_at_ms)]);
+  if (job.started_at_ms !== null) rows.push(["started", at(job.started_at_ms)]);
+  if (state.name === "running") {
+    const ends = `${state.expires_at_ms < now_ms ? "ended" : "ends"} ${relative(state.expires_at_ms, now_ms)}`;
+    rows.push(["lease", `${ends}, token ${job.token}, held by ${state.holder}`]);
+    if (job.last_beat_at_ms !== null) rows.push(["last beat", relative(job.last_beat_at_ms, now_ms)]);
+  }
+  if (isFinished(state)) {
+    const took = job.started_at_ms === null ? "" : `, took ${formatDuration(state.finished_at_ms - job.started_at_ms)}`;
+    rows.push(["finished", at(state.finished_at_ms) + took]);
+  }
+  return rows;
+}
+
+function progressText(job: Job, { paint }: Screen): string | null {
+  if (job.progress === null && job.message === null) return null;
+  const shown = job.progress === null ? [] : [bar(job.progress / 100, BAR_COLUMNS, paint), `${job.progress} %`];
+  return [...shown, ...(job.message === null ? [] : [visible(job.message)])].join(" ");
+}

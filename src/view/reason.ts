@@ -1,0 +1,86 @@
+/**
+ * Why a job is not running, or how it got where it is: one short text, for the REASON column and the job's page.
+ * Says only what the facts say; a fact that is unknown is left out, and null means that there is nothing to explain.
+ */
+
+import { isFinished, type Job, type Running, type StateName } from "../core/job.ts";
+import { coarse, relative } from "./time.ts";
+
+export interface Parent {
+  id: number;
+  state: StateName;
+  /** When it got into that state. */
+  since_ms: number | null;
+}
+
+/** What is known around the job; null: not known. */
+export interface ReasonFacts {
+  queue_paused: boolean;
+  /** Live workers that take from the job's queue. */
+  workers: number | null;
+  /** Of these workers, how many slots run nothing. */
+  free_slots: number | null;
+  /** Pending jobs that are acquired before this one. */
+  ahead: number | null;
+  /** The jobs it depends on that don't satisfy it yet. */
+  parents: readonly Parent[];
+}
+
+export const NO_FACTS: ReasonFacts = {
+  queue_paused: false,
+  workers: null,
+  free_slots: null,
+  ahead: null,
+  parents: [],
+};
+
+const PARENTS_NAMED = 2;
+
+export function reasonOf(job: Job, facts: ReasonFacts, now_ms: number): string | null {
+  const { state } = job;
+  if (isFinished(state)) return job.reason ?? (state.name === "completed" ? null : job.result.error);
+  switch (state.name) {
+    case "blocked":
+      return facts.parents.length > 0 ? waitsFor(facts.parents, now_ms) : (job.reason ?? "waits for other jobs");
+    case "scheduled":
+      return scheduledReason(job, state.run_at_ms, facts, now_ms);
+    case "pending":
+      return job.reason ?? pendingReason(job, facts);
+    case "running":
+      return runningReason(job, state, now_ms);
+  }
+}
+
+function waitsFor(parents: readonly Parent[], now_ms: number): string {
+  const named = parents.slice(0, PARENTS_NAMED).map(({ id, state, since_ms }) => {
+    return `${id} (${state}${since_ms === null ? "" : ` ${coarse(Math.max(0, now_ms - since_ms))}`})`;
+  });
+  const more = parents.length - named.length;
+  return `waits for ${named.join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+}
+
+function scheduledReason(job: Job, run_at_ms: number, facts: ReasonFacts, now_ms: number): string {
+  const paused = facts.queue_paused ? ", queue paused" : "";
+  const when = run_at_ms <= now_ms ? "due" : relative(run_at_ms, now_ms);
+  if (job.failures > 0) return `retry ${job.failures} of ${job.settings.retries} ${when}${paused}`;
+  return (when === "due" ? "due now" : `due ${when}`) + paused;
+}
+
+function pendingReason(job: Job, { queue_paused, workers, free_slots, ahead }: ReasonFacts): string | null {
+  if (queue_paused) return "queue paused";
+  if (workers === 0) return `no worker serves queue ${job.queue}`;
+  if (ahead === null) return null;
+  const place = ahead === 0 ? "next in line" : `${ahead} ${ahead === 1 ? "job" : "jobs"} ahead`;
+  return free_slots === 0 ? `${place}, all slots busy` : place;
+}
+
+function runningReason(job: Job, state: Running, now_ms: number): string | null {
+  if (state.cancel_requested_at_ms !== null) {
+    return `cancel asked ${relative(state.cancel_requested_at_ms, now_ms)}`;
+  }
+  if (state.expires_at_ms < now_ms) return `lease ran out ${relative(state.expires_at_ms, now_ms)}, waits for a sweep`;
+  const progress = job.progress === null ? [] : [`${job.progress} %`];
+  const told = [...progress, ...(job.message === null ? [] : [job.message])].join(" ");
+  if (told !== "") return told;
+  return job.last_beat_at_ms === null ? null : `beat ${relative(job.last_beat_at_ms, now_ms)}`;
+}

@@ -1,0 +1,154 @@
+/**
+ * Tables: a header, one rule, rows. Columns are as wide as their content; where the terminal is narrower, titles are
+ * shortened first, then the columns that may go are left out, then those that may shrink are cut with an ellipsis.
+ *
+ * For pipes, `renderTsv` has the same columns without a header, never cut or left out: column numbers stay put, and
+ * `cut -f1` is a list of ids.
+ */
+
+import type { Screen } from "./style.ts";
+import { displayWidth, pad, truncate, visible } from "./text.ts";
+
+export interface Cell {
+  text: string;
+  style?: (text: string) => string;
+}
+
+export interface Column<Row> {
+  title: string;
+  /** Used instead where the terminal is narrow. */
+  short_title?: string;
+  /** Null or an empty text: nothing to show. */
+  cell: (row: Row) => Cell | string | null;
+  /** The value for pipes, where it differs: exact times instead of relative ones. */
+  tsv?: (row: Row) => string | null;
+  align?: "left" | "right";
+  /** Appears only when a row has something in it. */
+  optional?: boolean;
+  /** May be cut down to this width. */
+  shrink_to?: number;
+  /** May be left out; the highest goes first. */
+  drop?: number;
+}
+
+interface Drawn {
+  title: string;
+  short_title: string;
+  cells: Cell[];
+  align: "left" | "right";
+  shrink_to: number | null;
+  drop: number | null;
+  width: number;
+}
+
+const GAP = "  ";
+const NOTHING = "·";
+
+/** Ends without a newline. */
+export function renderTable<Row>(columns: readonly Column<Row>[], rows: readonly Row[], screen: Screen): string {
+  const drawn = columns
+    .map((column) => draw(column, rows))
+    .filter((column, index) => !columns[index]?.optional || column.cells.some(({ text }) => text !== ""));
+  const shown = screen.width === null ? drawn : fit(drawn, screen.width);
+  const { paint } = screen;
+  const header = line(shown, (column) => ({ text: column.title, style: paint.bold }));
+  const rule = paint.dim("─".repeat(total(shown, (column) => column.width)));
+  const body = rows.map((_, index) =>
+    line(shown, (column) => {
+      const cell = column.cells[index] ?? { text: "" };
+      return cell.text === "" ? { text: NOTHING, style: paint.dim } : cell;
+    }),
+  );
+  return [header, rule, ...body].join("\n");
+}
+
+/** One line per row, each ended; tabs and line ends inside a value appear as escapes. */
+export function renderTsv<Row>(columns: readonly Column<Row>[], rows: readonly Row[]): string {
+  return rows.map((row) => `${columns.map((column) => visible(tsvText(column, row))).join("\t")}\n`).join("");
+}
+
+function tsvText<Row>(column: Column<Row>, row: Row): string {
+  return column.tsv ? (column.tsv(row) ?? "") : cellOf(column, row).text;
+}
+
+function cellOf<Row>(column: Column<Row>, row: Row): Cell {
+  const cell = column.cell(row) ?? "";
+  return typeof cell === "string" ? { text: cell } : cell;
+}
+
+function draw<Row>(column: Column<Row>, rows: readonly Row[]): Drawn {
+  const cells = rows.map((row) => {
+    const cell = cellOf(column, row);
+    return { ...cell, text: visible(cell.text) };
+  });
+  const drawn = {
+    title: column.title,
+    short_title: column.short_title ?? column.title,
+    cells,
+    align: column.align ?? "left",
+    shrink_to: column.shrink_to ?? null,
+    drop: column.drop ?? null,
+    width: 0,
+  };
+  return { ...drawn, width: naturalWidth(drawn) };
+}
+
+function naturalWidth({ title, cells }: Pick<Drawn, "title" | "cells">): number {
+  return cells.reduce((widest, { text }) => Math.max(widest, displayWidth(text)), displayWidth(title));
+}
+
+function fit(columns: readonly Drawn[], width: number): Drawn[] {
+  let shown = [...columns];
+  const least = (column: Drawn): number => Math.min(column.width, column.shrink_to ?? column.width);
+  if (total(shown, least) > width) {
+    shown = shown.map((column) => {
+      const short = { ...column, title: column.short_title };
+      return { ...short, width: naturalWidth(short) };
+    });
+  }
+  while (total(shown, least) > width) {
+    const next = shown.reduce<Drawn | null>((a, b) => (b.drop !== null && b.drop > (a?.drop ?? -1) ? b : a), null);
+    if (next === null) break;
+    shown = shown.filter((column) => column !== next);
+  }
+  return shrink(shown, width);
+}
+
+/** Takes from the widest first, so that what has to be cut is cut evenly. */
+function shrink(columns: readonly Drawn[], width: number): Drawn[] {
+  const shown = columns.map((column) =>
+    column.shrink_to === null
+      ? column
+      : { ...column, width: Math.min(column.width, Math.max(width, column.shrink_to)) },
+  );
+  while (total(shown, (column) => column.width) > width) {
+    const widest = shown
+      .filter((column) => column.shrink_to !== null && column.width > column.shrink_to)
+      .reduce<Drawn | null>((a, b) => (a === null || b.width > a.width ? b : a), null);
+    if (widest === null) break;
+    widest.width -= 1;
+  }
+  return shown;
+}
+
+function total(columns: readonly Drawn[], widthOf: (column: Drawn) => number): number {
+  return columns.reduce((sum, column) => sum + widthOf(column), 0) + GAP.length * Math.max(0, columns.length - 1);
+}
+
+function line(columns: readonly Drawn[], cellFor: (column: Drawn) => Cell): string {
+  const cells = columns.map((column, index) => {
+    const { text, style = (same: string) => same } = cellFor(column);
+    const cut = truncate(text, column.width);
+    const space = " ".repeat(Math.max(0, column.width - displayWidth(cut)));
+    if (column.align === "right") return space + style(cut);
+    // Painted without its padding, and the last one without any: nothing trails behind a line.
+    return index === columns.length - 1 ? style(cut) : style(cut) + space;
+  });
+  return cells.join(GAP);
+}
+
+/** Rows of a label and a text, the labels in one column; ends without a newline. */
+export function renderPairs(pairs: readonly (readonly [label: string, text: string])[], screen: Screen): string {
+  const width = pairs.reduce((widest, [label]) => Math.max(widest, displayWidth(label)), 0);
+  return pairs.map(([label, text]) => `${screen.paint.dim(pad(label, width))}${GAP}${text}`).join("\n");
+}

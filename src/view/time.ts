@@ -1,0 +1,30 @@
+/** Moments as text: relative to now for people, RFC 3339 in UTC for machines. */
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 86_400_000;
+
+/** `3m ago`, `in 41s`, `now`: one unit is enough to tell how long ago something was. */
+export function relative(at_ms: number, now_ms: number): string {
+  const distance_ms = at_ms - now_ms;
+  if (Math.abs(distance_ms) < 1_000) return "now";
+  return distance_ms > 0 ? `in ${coarse(distance_ms)}` : `${coarse(-distance_ms)} ago`;
+}
+
+/** A length of time in its largest unit: `41s`, `3m`, `2h`, `5d`. */
+export function coarse(ms: number): string {
+  if (ms < MINUTE_MS) return `${Math.floor(ms / 1_000)}s`;
+  if (ms < HOUR_MS) return `${Math.floor(ms / MINUTE_MS)}m`;
+  if (ms < DAY_MS) return `${Math.floor(ms / HOUR_MS)}h`;
+  return `${Math.floor(ms / DAY_MS)}d`;
+}
+
+/** `2026-03-01T09:30:00.000Z`. */
+export function rfc3339(at_ms: number): string {
+  return new Date(at_ms).toISOString();
+}
+
+/** `2026-03-01 09:30:00Z`: the same moment where a person reads it. */
+export function readable(at_ms: number): string {
+  return `${rfc3339(at_ms).slice(0, 19).replace("T", " ")}Z`;
+}

@@ -1,0 +1,266 @@
+/**
+ * The table of states, row by row. `after` applies one event and answers the change; what is refused is in
+ * refusal.test.ts, what holds over whole lives in properties.test.ts.
+ */
+
+import { describe, expect, test } from "bun:test";
+import { CAUSES, type Job, type JobState } from "../../src/core/job.ts";
+import { isRefusal, MAX_RETRIES_EXCEEDED, transition, type Change, type JobEvent } from "../../src/core/transition.ts";
+import { end, jobIn } from "../support/jobs.ts";
+
+const NOW_MS = 1_000_000;
+const PENDING: JobState = { name: "pending", run_at_ms: 100 };
+const SCHEDULED: JobState = { name: "scheduled", run_at_ms: NOW_MS };
+const FINISHED = { finished_at_ms: NOW_MS };
+
+function running(overrides: Partial<Extract<JobState, { name: "running" }>> = {}): JobState {
+  return { name: "running", holder: "w1", expires_at_ms: NOW_MS + 5_000, cancel_requested_at_ms: null, ...overrides };
+}
+
+function after(job: Job, event: JobEvent, now_ms = NOW_MS): Change {
+  const answer = transition(job, event, { now_ms, random: () => 0.5 });
+  if (isRefusal(answer)) throw new Error(`refused: ${answer.refused}`);
+  return answer;
+}
+
+describe("a blocked job", () => {
+  test("becomes pending when all dependencies are satisfied", () => {
+    const job = jobIn({ name: "blocked" }, { run_at_ms: 100, reason: "waits for 3" });
+    expect(after(job, { type: "unblock" })).toMatchObject({ state: PENDING, reason: null, token: 0, ended: null });
+  });
+
+  test("becomes scheduled when its dependencies are satisfied before its time has come", () => {
+    const job = jobIn({ name: "blocked" }, { run_at_ms: NOW_MS + 1 });
+    expect(after(job, { type: "unblock" }).state).toEqual({ name: "scheduled", run_at_ms: NOW_MS + 1 });
+  });
+
+  test("is cancelled, with the reason, when a dependency can't be satisfied any more", () => {
+    const change = after(jobIn({ name: "blocked" }), { type: "doom", reason: "job 3 failed" });
+    expect(change).toMatchObject({ state: { name: "cancelled", ...FINISHED }, reason: "job 3 failed", ended: null });
+  });
+});
+
+describe("a scheduled job", () => {
+  test("becomes pending when it is due, keeping its time", () => {
+    const change = after(jobIn(SCHEDULED, { token: 2, failures: 1 }), { type: "due" });
+    expect(change).toMatchObject({ state: { name: "pending", run_at_ms: NOW_MS }, token: 2, failures: 1 });
+  });
+});
+
+describe("a pending job", () => {
+  test("runs when it is acquired: a holder, an expiry, the next token", () => {
+    const change = after(jobIn(PENDING, { token: 4, failures: 2 }), { type: "acquire", holder: "w1", lease_ms: 5_000 });
+    expect(change).toMatchObject({ state: running(), token: 5, failures: 2, ended: null });
+  });
+
+  test("forgets why it waited when it is acquired", () => {
+    const job = jobIn(PENDING, { reason: "returned" });
+    expect(after(job, { type: "acquire", holder: "w1", lease_ms: 1 }).reason).toBeNull();
+  });
+});
+
+describe("a running job", () => {
+  const holds = (overrides: Parameters<typeof jobIn>[1] = {}): Job =>
+    jobIn(running(), { token: 7, run_at_ms: 100, ...overrides });
+
+  test("has a lease from now on when it is extended, and nothing else changes", () => {
+    const change = after(holds({ failures: 1 }), { type: "extend", token: 7, lease_ms: 9_000 });
+    expect(change).toMatchObject({
+      state: running({ expires_at_ms: NOW_MS + 9_000 }),
+      token: 7,
+      failures: 1,
+      ended: null,
+    });
+  });
+
+  test("can be extended in the very millisecond in which its lease ends", () => {
+    const change = after(holds(), { type: "extend", token: 7, lease_ms: 1_000 }, NOW_MS + 5_000);
+    expect(change.state).toEqual(running({ expires_at_ms: NOW_MS + 6_000 }));
+  });
+
+  test("stays asked to stop when it is extended", () => {
+    const asked = running({ cancel_requested_at_ms: 50 });
+    const change = after(jobIn(asked, { token: 7 }), { type: "extend", token: 7, lease_ms: 5_000 });
+    expect(change.state).toEqual(asked);
+  });
+
+  test("is completed by exit code 0", () => {
+    const done = end("success", { output: "result", beats: 3 });
+    expect(after(holds(), { type: "settle", token: 7, end: done })).toEqual({
+      state: { name: "completed", ...FINISHED },
+      token: 7,
+      failures: 0,
+      result: { cause: "success", exit_code: 0, error: null, output: "result" },
+      reason: null,
+      ended: done,
+    });
+  });
+
+  test("is completed by a result that comes after the expiry, while nobody else has been granted the job", () => {
+    const change = after(holds(), { type: "settle", token: 7, end: end("success") }, NOW_MS + 60_000);
+    expect(change.state.name).toBe("completed");
+  });
+
+  test.each(["exit", "signal", "timeout", "silent"] as const)(
+    "is scheduled with backoff after %p while retries are left",
+    (cause) => {
+      const settled = { type: "settle", token: 7, end: end(cause) } as const;
+      expect(after(holds(), settled)).toMatchObject({
+        state: { name: "scheduled", run_at_ms: NOW_MS + 1_000 },
+        failures: 1,
+        token: 7,
+        result: { cause, error: `ended by ${cause}` },
+        ended: { cause },
+      });
+      expect(after(holds({ failures: 2 }), settled).state).toEqual({ name: "scheduled", run_at_ms: NOW_MS + 4_000 });
+    },
+  );
+
+  test.each(["exit", "signal", "timeout", "silent"] as const)("fails after %p when no retries are left", (cause) => {
+    const change = after(holds({ failures: 3 }), { type: "settle", token: 7, end: end(cause) });
+    expect(change).toMatchObject({
+      state: { name: "failed", ...FINISHED },
+      failures: 4,
+      result: { cause, error: `ended by ${cause}` },
+    });
+  });
+
+  test("runs once in all without retries", () => {
+    const job = holds({ settings: { retries: 0 } });
+    expect(after(job, { type: "settle", token: 7, end: end("exit") }).state.name).toBe("failed");
+  });
+
+  test.each(["not_found", "not_executable"] as const)("fails at once after %p, whatever retries are left", (cause) => {
+    expect(after(holds(), { type: "settle", token: 7, end: end(cause) }).state.name).toBe("failed");
+  });
+
+  test("fails at once by a fatal exit code", () => {
+    const job = holds({ settings: { fatal_exit: [[64, 78]] } });
+    const settledWith = (exit_code: number): string =>
+      after(job, { type: "settle", token: 7, end: end("exit", { exit_code }) }).state.name;
+    expect([63, 64, 78, 79].map(settledWith)).toEqual(["scheduled", "failed", "failed", "scheduled"]);
+  });
+
+  test("fails at once by its own fault where only loss is retried", () => {
+    const job = holds({ settings: { retry_on: "lost" } });
+    expect(after(job, { type: "settle", token: 7, end: end("exit") }).state.name).toBe("failed");
+    expect(after(job, { type: "recover", cause: "lost", grace_ms: 0 }).state.name).toBe("pending");
+  });
+
+  test("is pending again without backoff when its lease expired beyond the grace", () => {
+    const change = after(holds(), { type: "recover", cause: "expired", grace_ms: 1_000 }, NOW_MS + 6_001);
+    expect(change).toMatchObject({
+      state: PENDING,
+      failures: 1,
+      token: 7,
+      result: { cause: "expired" },
+      ended: { cause: "expired" },
+    });
+  });
+
+  test("is pending again at once when its holder is known to be dead", () => {
+    const change = after(holds(), { type: "recover", cause: "lost", grace_ms: 60_000 });
+    expect(change).toMatchObject({ state: PENDING, failures: 1, result: { cause: "lost" }, ended: { cause: "lost" } });
+  });
+
+  test.each(["expired", "lost"] as const)(
+    "fails as `max retries exceeded` when it is recovered as %p without retries left",
+    (cause) => {
+      const change = after(holds({ failures: 3 }), { type: "recover", cause, grace_ms: 0 }, NOW_MS + 5_001);
+      expect(change).toMatchObject({
+        state: { name: "failed", finished_at_ms: NOW_MS + 5_001 },
+        failures: 4,
+        result: { cause, error: MAX_RETRIES_EXCEEDED },
+        ended: { cause },
+      });
+      expect(MAX_RETRIES_EXCEEDED).toBe("max retries exceeded");
+    },
+  );
+
+  test("is pending again, in its old place, when it is returned, and the attempt does not count", () => {
+    const change = after(holds({ failures: 3 }), { type: "settle", token: 7, end: end("returned") });
+    expect(change).toMatchObject({ state: PENDING, failures: 3, token: 7, ended: { cause: "returned" } });
+  });
+
+  test("runs on when it is cancelled, and is asked to stop", () => {
+    const change = after(holds(), { type: "cancel", reason: "not needed" });
+    expect(change).toMatchObject({
+      state: running({ cancel_requested_at_ms: NOW_MS }),
+      reason: "not needed",
+      token: 7,
+      ended: null,
+    });
+  });
+
+  test("remembers the first of two requests to stop", () => {
+    const job = jobIn(running({ cancel_requested_at_ms: 50 }), { reason: "first" });
+    const change = after(job, { type: "cancel", reason: "second" });
+    expect(change).toMatchObject({ state: { cancel_requested_at_ms: 50 }, reason: "first" });
+  });
+});
+
+describe("a job that was asked to stop", () => {
+  const asked = (overrides: Parameters<typeof jobIn>[1] = {}): Job =>
+    jobIn(running({ cancel_requested_at_ms: 50 }), { token: 7, reason: "not needed", ...overrides });
+
+  test.each(CAUSES.filter((cause) => cause !== "success"))(
+    "is cancelled and never retried when its attempt ends by %p",
+    (cause) => {
+      const change = after(asked(), { type: "settle", token: 7, end: end(cause) });
+      expect(change).toMatchObject({
+        state: { name: "cancelled", ...FINISHED },
+        reason: "not needed",
+        ended: { cause },
+      });
+    },
+  );
+
+  test.each(["expired", "lost"] as const)("is cancelled when it is recovered as %p", (cause) => {
+    const change = after(asked(), { type: "recover", cause, grace_ms: 0 }, NOW_MS + 5_001);
+    expect(change).toMatchObject({ state: { name: "cancelled" }, ended: { cause } });
+  });
+
+  test("is completed if it had finished first", () => {
+    const change = after(asked(), { type: "settle", token: 7, end: end("success") });
+    expect(change).toMatchObject({ state: { name: "completed" }, reason: null, result: { cause: "success" } });
+  });
+});
+
+describe("a job that waits", () => {
+  const waiting: [string, JobState][] = [
+    ["blocked", { name: "blocked" }],
+    ["scheduled", SCHEDULED],
+    ["pending", PENDING],
+  ];
+
+  test.each(waiting)("is cancelled at once while it is %s", (_, state) => {
+    const change = after(jobIn(state, { token: 2, failures: 1 }), { type: "cancel", reason: "not needed" });
+    expect(change).toMatchObject({
+      state: { name: "cancelled", ...FINISHED },
+      reason: "not needed",
+      token: 2,
+      failures: 1,
+      ended: null,
+    });
+  });
+});
+
+describe("a finished job", () => {
+  test.each(["completed", "failed", "cancelled"] as const)(
+    "%p is pending again when a person retries it, with all its retries and its token",
+    (name) => {
+      const job = jobIn(
+        { name, finished_at_ms: 5 },
+        { token: 9, failures: 4, reason: "old", result: { cause: "exit", exit_code: 1, error: "old", output: "old" } },
+      );
+      expect(after(job, { type: "retry" })).toEqual({
+        state: { name: "pending", run_at_ms: NOW_MS },
+        token: 9,
+        failures: 0,
+        result: { cause: null, exit_code: null, error: null, output: null },
+        reason: null,
+        ended: null,
+      });
+    },
+  );
+});
