@@ -11,9 +11,11 @@ const NAME_LIMIT = 255;
 const NUL = "\0";
 
 export function checkNewJob(job: NewJob): void {
-  if (job.argv.length === 0 && job.input === null) refuse("there is no command: write one after --, or give an --input");
+  if (job.argv.length === 0 && job.input === null)
+    refuse("there is no command: write one after --, or give an --input");
   if (job.argv[0] === "") refuse("the command is empty: write its name after --");
-  if (job.argv.some((word) => word.includes(NUL))) refuse("a command can't contain NUL bytes: pass the data by --input");
+  if (job.argv.some((word) => word.includes(NUL)))
+    refuse("a command can't contain NUL bytes: pass the data by --input");
   checkName("queue", job.queue);
   if (job.task !== null) checkName("task", job.task);
   if (job.key !== null) checkName("key", job.key);
@@ -36,7 +38,9 @@ export function checkNewJob(job: NewJob): void {
 
 function checkName(what: string, name: string): void {
   if (name === "" || name.length > NAME_LIMIT || /\p{Cc}/u.test(name)) {
-    refuse(`${what} ${JSON.stringify(name)} is not a name: 1 to ${NAME_LIMIT} characters, none of them control characters`);
+    refuse(
+      `${what} ${JSON.stringify(name)} is not a name: 1 to ${NAME_LIMIT} characters, none of them control characters`,
+    );
   }
 }
 

@@ -55,3 +55,13 @@ export interface WorkerRecord {
   /** How it ended: by itself, or found dead by a sweep. */
   ended: "clean" | "dead" | null;
 }
+
+/** A piece of what an attempt printed, as a store keeps it. What is missing between two pieces was too much to keep. */
+export interface LogChunk {
+  /** Position of its first byte in all that the attempt printed. */
+  start: number;
+  /** How much of the print it holds. */
+  bytes: number;
+  /** Encoded by whoever wrote it; a store does not look inside. */
+  data: Uint8Array;
+}

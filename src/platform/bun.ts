@@ -1,7 +1,7 @@
-/** The platform on Bun: `bun:sqlite`. */
+/** The platform on Bun: `bun:sqlite`, `Bun.spawn`, `Bun.Terminal`. */
 
 import { Database } from "bun:sqlite";
-import type { Platform, SqlRow, SqlValue } from "./platform.ts";
+import type { Child, Platform, SpawnOptions, SqlRow, SqlValue, Stream } from "./platform.ts";
 
 export const platform: Platform = {
   runtime: `bun ${Bun.version}`,
@@ -24,4 +24,67 @@ export const platform: Platform = {
       close: () => database.close(),
     };
   },
+
+  async spawn(options) {
+    return options.pty ? spawnInTerminal(options) : spawnWithPipes(options);
+  },
 };
+
+function spawnWithPipes(options: SpawnOptions): Child {
+  const child = Bun.spawn([...options.argv], {
+    cwd: options.cwd,
+    env: options.env,
+    stdin: options.input ?? "ignore",
+    stdout: "pipe",
+    stderr: "pipe",
+    detached: true,
+  });
+  const readers = [child.stdout.getReader(), child.stderr.getReader()];
+  const read = async (index: number, stream: Stream) => {
+    for (;;) {
+      const chunk = await readers[index]?.read();
+      if (chunk?.value === undefined) return;
+      options.onOutput(stream, chunk.value);
+    }
+  };
+  return {
+    pid: child.pid,
+    exited: child.exited.then(() => exitOf(child.exitCode, child.signalCode)),
+    drained: Promise.allSettled([read(0, "stdout"), read(1, "stderr")]).then(() => {}),
+    abandonOutput() {
+      for (const reader of readers) reader.cancel().catch(() => {});
+    },
+  };
+}
+
+/** Signals without a name (the real-time ones) come as numbers. */
+function exitOf(exit_code: number | null, signal: string | number | null) {
+  return { exit_code, signal: signal === null ? null : String(signal) };
+}
+
+const PTY_COLUMNS = 120;
+const PTY_ROWS = 40;
+
+function spawnInTerminal(options: SpawnOptions): Child {
+  const ended = Promise.withResolvers<void>();
+  const child = Bun.spawn([...options.argv], {
+    cwd: options.cwd,
+    env: { TERM: "xterm-256color", ...options.env },
+    terminal: {
+      cols: PTY_COLUMNS,
+      rows: PTY_ROWS,
+      data: (_terminal, bytes) => options.onOutput("stdout", bytes),
+      exit: () => ended.resolve(),
+    },
+  });
+  const { terminal } = child;
+  if (options.input !== null) terminal?.write(options.input);
+  // End of file, as a person types it: a program that reads its input must not wait for more.
+  if (options.input !== null) terminal?.write("\x04");
+  return {
+    pid: child.pid,
+    exited: child.exited.then(() => exitOf(child.exitCode, child.signalCode)),
+    drained: ended.promise,
+    abandonOutput: () => terminal?.close(),
+  };
+}

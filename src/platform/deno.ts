@@ -1,7 +1,9 @@
-/** The platform on Deno: `node:sqlite`. */
+/** The platform on Deno: `node:sqlite`, `node:child_process`; it has no terminals to give. */
 
-import { DatabaseSync } from "node:sqlite";
+import { spawn } from "node:child_process";
 import process from "node:process";
+import { DatabaseSync } from "node:sqlite";
+import { LeaseError } from "../core/errors.ts";
 import type { Platform, SqlRow } from "./platform.ts";
 
 export const platform: Platform = {
@@ -24,5 +26,35 @@ export const platform: Platform = {
       },
       close: () => database.close(),
     };
+  },
+
+  spawn(options) {
+    if (options.pty) {
+      return Promise.reject(
+        new LeaseError("unsupported", "--pty needs the compiled lease: Deno can't make a terminal for a job"),
+      );
+    }
+    const [command = "", ...args] = options.argv;
+    const child = spawn(command, args, { cwd: options.cwd, env: { ...options.env }, detached: true });
+    child.stdout.on("data", (bytes: Uint8Array) => options.onOutput("stdout", bytes));
+    child.stderr.on("data", (bytes: Uint8Array) => options.onOutput("stderr", bytes));
+    // A child that never reads its input is its own business.
+    child.stdin.on("error", () => {});
+    child.stdin.end(options.input ?? undefined);
+    const ended = (stream: NodeJS.ReadableStream) => new Promise<void>((done) => stream.once("close", () => done()));
+    const drained = Promise.all([ended(child.stdout), ended(child.stderr)]).then(() => {});
+    return new Promise((resolve, reject) => {
+      const exited = new Promise<{ exit_code: number | null; signal: string | null }>((done) => {
+        child.once("exit", (exit_code, signal) => done({ exit_code, signal }));
+      });
+      child.once("error", reject);
+      child.once("spawn", () => {
+        const abandonOutput = () => {
+          child.stdout.destroy();
+          child.stderr.destroy();
+        };
+        resolve({ pid: child.pid as number, exited, drained, abandonOutput });
+      });
+    });
   },
 };

@@ -2,7 +2,7 @@
  * This machine and this process: clocks, and the identity that tells a live process from a reused pid.
  */
 
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import process from "node:process";
 import type { Clock } from "../core/clock.ts";
@@ -29,30 +29,66 @@ export function bootId(): string {
   return boot_id;
 }
 
-/** The kernel's start time of a process in clock ticks since boot; null when there is no such process (any more). */
-export function processStarted(pid: number): number | null {
+interface ProcessStat {
+  group: number;
+  /** In clock ticks since boot. */
+  started: number;
+}
+
+/** What the kernel knows of a process; null when there is none, or only its zombie. */
+function processStat(pid: number | string): ProcessStat | null {
   const stat = readOrNull(`/proc/${pid}/stat`);
   if (stat === null) return null;
   // The command name, second field, may itself contain spaces and brackets: count from behind its last bracket.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  const state = fields[0];
-  return state === "Z" || state === "X" ? null : Number(fields[19]);
+  if (fields[0] === "Z" || fields[0] === "X") return null;
+  return { group: Number(fields[2]), started: Number(fields[19]) };
 }
 
-export function identify(pid: number): ProcessIdentity | null {
-  const pid_started = processStarted(pid);
-  return pid_started === null ? null : { boot_id: bootId(), pid, pid_started };
+/** The start time stays 0 where the system does not tell it: nothing can be proven about such a process. */
+export function identify(pid: number): ProcessIdentity {
+  return { boot_id: bootId(), pid, pid_started: processStat(pid)?.started ?? 0 };
 }
 
 export function ownIdentity(): ProcessIdentity {
-  return identify(process.pid) ?? { boot_id: bootId(), pid: process.pid, pid_started: 0 };
+  return identify(process.pid);
+}
+
+/**
+ * The living members of a process group. Zombies do not count: in a container without an init they stay for ever.
+ * Null where the system does not tell.
+ */
+export function groupMembers(group: number): number[] | null {
+  return livingProcesses()?.filter((pid) => processStat(pid)?.group === group) ?? null;
+}
+
+/** Processes of this user whose environment holds all of these `NAME=value` texts. */
+export function processesWith(marks: readonly string[]): number[] {
+  return (livingProcesses() ?? []).filter((pid) => {
+    const environment = readOrNull(`/proc/${pid}/environ`)?.split("\0");
+    return environment !== undefined && marks.every((mark) => environment.includes(mark));
+  });
+}
+
+export function processGroup(pid: number): number | null {
+  return processStat(pid)?.group ?? null;
+}
+
+function livingProcesses(): number[] | null {
+  try {
+    return readdirSync("/proc")
+      .filter((name) => /^\d+$/.test(name))
+      .map(Number);
+  } catch {
+    return null;
+  }
 }
 
 /** True only with proof: on this boot of this machine the pid is gone, or belongs to a younger process. */
 export function isProvenDead(identity: ProcessIdentity): boolean {
   if (bootId() === "unknown" || identity.pid_started === 0) return false;
   if (identity.boot_id !== bootId()) return true;
-  return processStarted(identity.pid) !== identity.pid_started;
+  return processStat(identity.pid)?.started !== identity.pid_started;
 }
 
 function readOrNull(path: string): string | null {

@@ -19,7 +19,33 @@ export interface SqlDatabase {
   close(): void;
 }
 
+export type Stream = "stdout" | "stderr";
+
+export interface SpawnOptions {
+  argv: readonly string[];
+  cwd: string;
+  env: Readonly<Record<string, string>>;
+  /** Written to the child's standard input, which is closed after it; null: nothing to read. */
+  input: Uint8Array | null;
+  /** Give the child a terminal instead of pipes; everything then arrives as stdout. */
+  pty: boolean;
+  /** Called for what the child printed, as it arrives; the bytes are only valid during the call. */
+  onOutput: (stream: Stream, bytes: Uint8Array) => void;
+}
+
+export interface Child {
+  /** Also the id of its process group and session: it leads both. */
+  readonly pid: number;
+  readonly exited: Promise<{ exit_code: number | null; signal: string | null }>;
+  /** Both streams are at their end, which a grandchild that keeps them open can delay for ever. */
+  readonly drained: Promise<void>;
+  /** Stops reading. */
+  abandonOutput(): void;
+}
+
 export interface Platform {
   readonly runtime: string;
   openSqlite(path: string): SqlDatabase;
+  /** Starts a program as the leader of a new session; rejects with the system's error when it can't be started. */
+  spawn(options: SpawnOptions): Promise<Child>;
 }

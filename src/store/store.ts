@@ -7,7 +7,7 @@
  */
 
 import type { Job, NewJob, StateName } from "../core/job.ts";
-import type { Attempt, Checkpoint, ProcessIdentity, QueueCount, WorkerRecord } from "../core/records.ts";
+import type { Attempt, Checkpoint, LogChunk, ProcessIdentity, QueueCount, WorkerRecord } from "../core/records.ts";
 import type { Change } from "../core/transition.ts";
 
 export interface Store {
@@ -25,6 +25,9 @@ export interface Store {
 
   /** Notes the process that runs an attempt, so that what is left of it can be found. Stale tokens are ignored. */
   noteProcess(requests: readonly ProcessNote[]): Promise<void>;
+
+  /** Adds what running jobs printed and drops what is over their limit. Stale tokens are ignored. */
+  appendLogs(requests: readonly LogWrite[]): Promise<void>;
 
   /** Ends attempts as core decided. A stale one changes nothing but leaves a `stale` checkpoint. */
   settle(requests: readonly SettleRequest[]): Promise<SettleAnswer[]>;
@@ -55,6 +58,9 @@ export interface Store {
   attempts(id: number): Promise<Attempt[]>;
 
   checkpoints(query: { job?: number; task?: string; limit: number }): Promise<Checkpoint[]>;
+
+  /** What an attempt printed, from a position on, in order; at most `limit` pieces. */
+  logs(query: { job: number; attempt: number; from: number; limit: number }): Promise<LogChunk[]>;
 
   /** How many jobs there are, by queue and state. */
   counts(): Promise<QueueCount[]>;
@@ -121,8 +127,7 @@ export interface ExtendRequest {
 }
 
 export type ExtendAnswer =
-  | { status: "extended"; expires_at_ms: number; cancel_requested: boolean }
-  | { status: "expired" | "conflict" };
+  { status: "extended"; expires_at_ms: number; cancel_requested: boolean } | { status: "expired" | "conflict" };
 
 export interface ProcessNote extends ProcessIdentity {
   id: number;
@@ -133,6 +138,8 @@ export interface SettleRequest {
   id: number;
   token: number;
   change: Change;
+  /** The process that ran the attempt, where it was not noted before. */
+  process: ProcessIdentity | null;
   /** What the error checkpoint says; null writes none. */
   audit: Audit | null;
 }
@@ -146,6 +153,15 @@ export interface Audit {
   last_lines: readonly string[];
   granted_at_ms: number | null;
   expires_at_ms: number | null;
+}
+
+export interface LogWrite {
+  id: number;
+  token: number;
+  chunks: readonly LogChunk[];
+  /** Chunks that begin at or behind `head_bytes` and end at or before `keep_from` go. */
+  head_bytes: number;
+  keep_from: number;
 }
 
 export interface CheckpointRequest {

@@ -69,7 +69,7 @@ function facts(page: JobPage, screen: Screen): [string, string][] {
     ["folder", job.cwd],
     ["environment", Object.keys(job.env).join(", ")],
     ["input", job.argv.length > 0 && job.input !== null ? inputText(job.input) : null],
-    ["settings", settings.join(", ")],
+    ["settings", settings.join(" · ")],
     ["depends on", page.parents.map(({ id, state }) => `${id} (${state})`).join(", ")],
     ...moments(job, screen),
     ["output", job.result.output],

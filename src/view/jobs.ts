@@ -37,7 +37,13 @@ function columns({ now_ms, paint }: Screen): Column<JobRow>[] {
       title: "STATE",
       cell: ({ job }) => ({ text: shownState(job), style: paintState(paint, shownState(job)) }),
     },
-    { title: "QUEUE", cell: ({ job }) => (job.queue === DEFAULT_QUEUE ? "" : job.queue), optional: true, shrink_to: 6 },
+    {
+      title: "QUEUE",
+      cell: ({ job }) => job.queue,
+      optional: ({ job }) => job.queue !== DEFAULT_QUEUE,
+      shrink_to: 6,
+      drop: 1,
+    },
     { title: "TASK", cell: ({ job }) => job.task, optional: true, shrink_to: 6, drop: 4 },
     { title: "KEY", cell: ({ job }) => job.key, optional: true, shrink_to: 6, drop: 6 },
     {
@@ -66,8 +72,8 @@ function columns({ now_ms, paint }: Screen): Column<JobRow>[] {
       optional: true,
       drop: 2,
     },
-    { title: "COMMAND", cell: ({ job }) => commandText(job), shrink_to: 14 },
-    { title: "REASON", cell: ({ reason }) => reason, optional: true, shrink_to: 14 },
+    { title: "COMMAND", cell: ({ job }) => commandText(job), shrink_to: 16 },
+    { title: "REASON", cell: ({ reason }) => reason, optional: true, shrink_to: 16 },
   ];
 }
 

@@ -6,14 +6,11 @@
 import { isFinished, retriesLeft, shownState, STATE_NAMES, type Job, type StateName } from "../core/job.ts";
 import type { Attempt, Checkpoint } from "../core/records.ts";
 import type { Overview, QueueSummary, RecoveryTotals } from "./overview.ts";
-import { hasHidden, visible } from "./text.ts";
+import { visibleJson } from "./text.ts";
 import { rfc3339 } from "./time.ts";
 import { workerState, type WorkerRow } from "./workers.ts";
 
 const SCHEMA = 1;
-
-type Json = string | number | boolean | null | readonly Json[] | { readonly [name: string]: Json };
-type JsonObject = Readonly<Record<string, Json>>;
 
 /** `reason` is what `reasonOf` found, where somebody looked; else what the job itself carries. */
 export function jobJson(job: Job, reason: string | null = job.reason) {
@@ -146,9 +143,8 @@ function recoveryJson({ last_sweep_at_ms, ...totals }: RecoveryTotals) {
 /** One line of output for one object. Objects that are printed by themselves carry `schema`; jobs always do. */
 export function jsonLine(value: object): string {
   const versioned = "schema" in value ? value : { schema: SCHEMA, ...value };
-  const text = JSON.stringify(versioned);
   // JSON leaves some characters raw that a terminal obeys; as escapes they are the same JSON.
-  return `${hasHidden(text) ? visible(text).replaceAll(String.raw`\x7f`, String.raw`\u007f`) : text}\n`;
+  return `${visibleJson(JSON.stringify(versioned))}\n`;
 }
 
 function time(at_ms: number | null | undefined): string | null {

@@ -154,8 +154,8 @@ function recoveryLine({ recovery }: Overview, { now_ms }: Screen): string {
     [recovered, "recovered"],
     [failed, "failed"],
     [cancelled, "cancelled"],
-    [orphans_killed, "orphans killed"],
-    [errors, "errors"],
+    [orphans_killed, orphans_killed === 1 ? "orphan killed" : "orphans killed"],
+    [errors, errors === 1 ? "error" : "errors"],
   ];
   const told = counts.filter(([count]) => count > 0).map(([count, what]) => `${count} ${what}`);
   const last = last_sweep_at_ms === null ? "" : `, last sweep ${relative(last_sweep_at_ms, now_ms)}`;

@@ -10,7 +10,7 @@ const WORDING: Wording = {
   retries: (retries) => (retries === 0 ? "no retries" : `${retries} ${retries === 1 ? "retry" : "retries"}`),
   backoff: backoffText,
   retry_on: (causes) => (causes === "lost" ? "retried only when its worker is lost" : "retried whatever the cause"),
-  fatal_exit: (ranges) => `exit ${ranges.map(rangeText).join(", ")} not retried`,
+  fatal_exit: (ranges) => `exit ${ranges.map(rangeText).join(",")} not retried`,
   timeout_ms: (ms) => `timeout ${ms === null ? "none" : formatDuration(ms)}`,
   lease_ms: (lease) => `lease ${typeof lease === "number" ? formatDuration(lease) : (lease ?? "of the worker")}`,
   beat: (beat) => `beats by ${beat ?? "the worker's choice"}`,

@@ -7,7 +7,7 @@
  */
 
 import type { Screen } from "./style.ts";
-import { displayWidth, pad, truncate, visible } from "./text.ts";
+import { displayWidth, pad, truncate, visible, wrap } from "./text.ts";
 
 export interface Cell {
   text: string;
@@ -23,8 +23,8 @@ export interface Column<Row> {
   /** The value for pipes, where it differs: exact times instead of relative ones. */
   tsv?: (row: Row) => string | null;
   align?: "left" | "right";
-  /** Appears only when a row has something in it. */
-  optional?: boolean;
+  /** Appears only when a row has something in it, or something that this calls worth a column. */
+  optional?: true | ((row: Row) => boolean);
   /** May be cut down to this width. */
   shrink_to?: number;
   /** May be left out; the highest goes first. */
@@ -43,12 +43,11 @@ interface Drawn {
 
 const GAP = "  ";
 const NOTHING = "·";
+const NARROWEST = 2;
 
 /** Ends without a newline. */
 export function renderTable<Row>(columns: readonly Column<Row>[], rows: readonly Row[], screen: Screen): string {
-  const drawn = columns
-    .map((column) => draw(column, rows))
-    .filter((column, index) => !columns[index]?.optional || column.cells.some(({ text }) => text !== ""));
+  const drawn = columns.filter((column) => isUsed(column, rows)).map((column) => draw(column, rows));
   const shown = screen.width === null ? drawn : fit(drawn, screen.width);
   const { paint } = screen;
   const header = line(shown, (column) => ({ text: column.title, style: paint.bold }));
@@ -76,6 +75,12 @@ function cellOf<Row>(column: Column<Row>, row: Row): Cell {
   return typeof cell === "string" ? { text: cell } : cell;
 }
 
+function isUsed<Row>(column: Column<Row>, rows: readonly Row[]): boolean {
+  const { optional } = column;
+  if (optional === undefined) return true;
+  return rows.some(optional === true ? (row) => cellOf(column, row).text !== "" : optional);
+}
+
 function draw<Row>(column: Column<Row>, rows: readonly Row[]): Drawn {
   const cells = rows.map((row) => {
     const cell = cellOf(column, row);
@@ -100,7 +105,7 @@ function naturalWidth({ title, cells }: Pick<Drawn, "title" | "cells">): number 
 function fit(columns: readonly Drawn[], width: number): Drawn[] {
   let shown = [...columns];
   const least = (column: Drawn): number => Math.min(column.width, column.shrink_to ?? column.width);
-  if (total(shown, least) > width) {
+  if (total(shown, (column) => column.width) > width) {
     shown = shown.map((column) => {
       const short = { ...column, title: column.short_title };
       return { ...short, width: naturalWidth(short) };
@@ -111,7 +116,12 @@ function fit(columns: readonly Drawn[], width: number): Drawn[] {
     if (next === null) break;
     shown = shown.filter((column) => column !== next);
   }
-  return shrink(shown, width);
+  const cut = shrink(shown, width);
+  // Narrower than the columns were made for: unreadable in any case, but lines that wrap would be worse.
+  return shrink(
+    cut.map((column) => ({ ...column, shrink_to: Math.min(column.width, NARROWEST) })),
+    width,
+  );
 }
 
 /** Takes from the widest first, so that what has to be cut is cut evenly. */
@@ -147,8 +157,12 @@ function line(columns: readonly Drawn[], cellFor: (column: Drawn) => Cell): stri
   return cells.join(GAP);
 }
 
-/** Rows of a label and a text, the labels in one column; ends without a newline. */
+/** Rows of a label and a text, the labels in one column, the texts wrapped beside them; ends without a newline. */
 export function renderPairs(pairs: readonly (readonly [label: string, text: string])[], screen: Screen): string {
   const width = pairs.reduce((widest, [label]) => Math.max(widest, displayWidth(label)), 0);
-  return pairs.map(([label, text]) => `${screen.paint.dim(pad(label, width))}${GAP}${text}`).join("\n");
+  const indent = " ".repeat(width) + GAP;
+  const room = screen.width === null ? Number.POSITIVE_INFINITY : Math.max(1, screen.width - indent.length);
+  return pairs
+    .map(([label, text]) => screen.paint.dim(pad(label, width)) + GAP + wrap(text, room).join(`\n${indent}`))
+    .join("\n");
 }

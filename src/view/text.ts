@@ -19,10 +19,18 @@ export function visible(text: string): string {
   return HIDDEN.test(text) ? text.replaceAll(ALL_HIDDEN, escapeOf) : text;
 }
 
+/** The same for text that is JSON already, where every escape must be a JSON one. */
+export function visibleJson(text: string): string {
+  return HIDDEN.test(text) ? text.replaceAll(ALL_HIDDEN, (character) => `\\u${hexOf(character, 4)}`) : text;
+}
+
 function escapeOf(character: string): string {
-  const code = character.charCodeAt(0);
-  const hex = code.toString(16);
-  return NAMED[character] ?? (code < 0x80 ? `\\x${hex.padStart(2, "0")}` : `\\u${hex.padStart(4, "0")}`);
+  const short = character.charCodeAt(0) < 0x80;
+  return NAMED[character] ?? (short ? `\\x${hexOf(character, 2)}` : `\\u${hexOf(character, 4)}`);
+}
+
+function hexOf(character: string, digits: number): string {
+  return character.charCodeAt(0).toString(16).padStart(digits, "0");
 }
 
 /** Colours are what programs print most; shown as escapes they would bury the text. */
@@ -63,13 +71,13 @@ export function pad(text: string, width: number, align: "left" | "right" = "left
   return align === "right" ? space + text : text + space;
 }
 
-/** Lines of at most `width` columns, broken between words; a word that is longer has a line for itself. */
+/** Lines of at most `width` columns, broken between words; a longer word has a line for itself, colours count nothing. */
 export function wrap(text: string, width: number): string[] {
   const lines: string[] = [];
   let line = "";
   for (const word of text.split(" ").filter((part) => part !== "")) {
     if (line === "") line = word;
-    else if (displayWidth(line) + 1 + displayWidth(word) <= width) line += ` ${word}`;
+    else if (displayWidth(`${line} ${word}`.replaceAll(COLOUR, "")) <= width) line += ` ${word}`;
     else {
       lines.push(line);
       line = word;

@@ -107,6 +107,7 @@ export function enqueueContract(test: StoreTest): void {
 
     test("keeps argv and env of any length and any writing, empty words included", async (s) => {
       const argv = [
+        "printf",
         "",
         " ",
         "späße",
@@ -120,6 +121,28 @@ export function enqueueContract(test: StoreTest): void {
       const id = await s.enqueueOne({ argv, env });
       expect(await s.job(id)).toMatchObject({ argv, env });
       expect(Object.keys((await s.job(id)).env)).toEqual(Object.keys(env));
+    });
+
+    test("of a job that can't be one is refused, and then none of the batch is there", async (s) => {
+      expect(await codeOf(s.store.enqueue([newJob(), newJob({ argv: [] })]))).toBe("invalid_job");
+      expect(await s.store.counts()).toEqual([]);
+    });
+
+    test("that is refused does not take along others at the same time", async (s) => {
+      const bad = codeOf(s.store.enqueue([newJob({ argv: [] })]));
+      const good = [s.enqueueOne(), s.enqueueOne()];
+      expect(await bad).toBe("invalid_job");
+      expect(new Set(await Promise.all(good)).size).toBe(2);
+    });
+
+    test("never lets a job start before one that it waits for", async (s) => {
+      const parent = await s.enqueueOne({ priority: -1 });
+      const refused = await s.enqueueOne({ after: [parent] }).then(
+        () => null,
+        (error: unknown) => error,
+      );
+      if (refused !== null) expect(refused).toBeInstanceOf(LeaseError);
+      expect(await s.acquireIds({ count: 9 })).toEqual([parent]);
     });
 
     test("schedules a delayed job for the time when the delay is over", async (s) => {
@@ -160,7 +183,7 @@ export function enqueueContract(test: StoreTest): void {
       ]);
     });
 
-    test("is refused where that was asked for, and then none of the batch is there", async (s) => {
+    test("is refused where that was asked for, and then none of its batch is there", async (s) => {
       await s.enqueueOne({ key: "k" });
       const before = await s.store.list({ limit: 10, newest_first: false });
       const batch = [newJob(), newJob({ key: "other" }), newJob({ key: "k", if_exists: "fail" })];
@@ -183,6 +206,12 @@ export function enqueueContract(test: StoreTest): void {
         expect(state.name).toBe("cancelled");
         expect(reason).toContain("replaced");
       }
+    });
+
+    test("can't take the place of a job that runs", async (s) => {
+      const { job } = await s.granted({ key: "k" });
+      expect(await codeOf(s.store.enqueue([newJob({ key: "k", if_exists: "replace" })]))).toBe("key_exists");
+      expect(await s.job(job.id)).toEqual(job);
     });
 
     test("is free again once its job has finished", async (s) => {

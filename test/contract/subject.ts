@@ -8,12 +8,22 @@
 import { expect, test } from "bun:test";
 import type { Job, StateName } from "../../src/core/job.ts";
 import { isRefusal, transition, type AttemptEnd, type Change, type JobEvent } from "../../src/core/transition.ts";
-import type { AcquireRequest, Audit, Grant, RecoverRequest, SettleAnswer, Store } from "../../src/store/store.ts";
+import type {
+  AcquireRequest,
+  Audit,
+  Grant,
+  RecoverRequest,
+  SettleAnswer,
+  SettleRequest,
+  Store,
+} from "../../src/store/store.ts";
 import { end, newJob, type JobOverrides } from "../support/jobs.ts";
 
 export interface Opened {
   store: Store;
   passTime(ms: number): Promise<void>;
+  /** Sets the clock, forwards or back, without time passing; null where the engine has one that nobody can set. */
+  jumpTime: ((ms: number) => void) | null;
   /** Zero where the test owns the clock. */
   slack_ms: number;
   /** A further handle on the same data, as another process would have it. */
@@ -108,14 +118,18 @@ export class Subject {
     return answer;
   }
 
-  /** Settles an attempt as a worker that has heard nothing since it was granted the job. */
+  /** What a worker would ask for that has heard nothing since it was granted the job. */
+  async ending(job: Job, attempt: AttemptEnd, more: Partial<SettleRequest> = {}): Promise<SettleRequest> {
+    const change = await this.decide(job, { type: "settle", token: job.token, end: attempt });
+    return { id: job.id, token: job.token, change, process: null, audit: null, ...more };
+  }
+
   async settle(
     { job }: Grant,
     attempt: AttemptEnd = end("success"),
     audited: Audit | null = null,
   ): Promise<SettleAnswer> {
-    const change = await this.decide(job, { type: "settle", token: job.token, end: attempt });
-    return only(await this.store.settle([{ id: job.id, token: job.token, change, audit: audited }]));
+    return only(await this.store.settle([await this.ending(job, attempt, { audit: audited })]));
   }
 
   /** A job that has ended in the state given. */
@@ -135,7 +149,7 @@ export class Subject {
     const job = await this.job(id);
     if (job.state.name !== "running") throw new Error(`job ${id} is ${job.state.name}`);
     const change = await this.decide(job, { type: "recover", cause, grace_ms: 0 });
-    return { id, token: job.token, change, audit: audited, expires_at_ms: job.state.expires_at_ms };
+    return { id, token: job.token, change, process: null, audit: audited, expires_at_ms: job.state.expires_at_ms };
   }
 }
 

@@ -1,10 +1,10 @@
 /**
- * Who holds what: grants, extensions, and the process behind a grant.
+ * Who holds what: grants, extensions, the process behind a grant, and what it prints.
  */
 
 import { lossReason } from "../../core/transition.ts";
 import type { SqlRow } from "../../platform/platform.ts";
-import type { AcquireRequest, ExtendAnswer, ExtendRequest, Grant, ProcessNote } from "../store.ts";
+import type { AcquireRequest, ExtendAnswer, ExtendRequest, Grant, LogWrite, ProcessNote } from "../store.ts";
 import { toJob, toProcess } from "./rows.ts";
 import type { Statements } from "./statements.ts";
 
@@ -111,5 +111,14 @@ export function lossOf(statements: Statements, id: number, token: number): "expi
 export function noteProcess(statements: Statements, notes: readonly ProcessNote[]): void {
   for (const { id, token, boot_id, pid, pid_started } of notes) {
     statements.get("noteProcess").run(id, token, boot_id, pid, pid_started);
+  }
+}
+
+export function appendLogs(statements: Statements, writes: readonly LogWrite[]): void {
+  for (const { id, token, chunks, head_bytes, keep_from } of writes) {
+    const row = statements.get("fence").get(id);
+    if (row === null || row["state"] !== "running" || row["token"] !== token) continue;
+    for (const { start, bytes, data } of chunks) statements.get("insertLog").run(id, token, start, bytes, data);
+    if (keep_from > head_bytes) statements.get("trimLog").run(id, token, head_bytes, keep_from);
   }
 }

@@ -65,7 +65,10 @@ function refuseForeign(database: SqlDatabase, path: string, version: unknown): v
 }
 
 function refuse(path: string): never {
-  throw new LeaseError("store_not_database", `store ${path} belongs to another program: name another file with --store`);
+  throw new LeaseError(
+    "store_not_database",
+    `store ${path} belongs to another program: name another file with --store`,
+  );
 }
 
 function migrate(database: SqlDatabase, path: string): void {

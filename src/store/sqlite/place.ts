@@ -25,7 +25,14 @@ const NETWORK_FILE_SYSTEMS = new Map([
   [0x47504653, "GPFS"],
 ]);
 const FUSE = 0x65735546;
-const LOCAL_FUSE = new Set(["fuseblk", "fuse.ntfs-3g", "fuse.exfat", "fuse.fuse-overlayfs", "fuse.lxcfs", "fuse.gocryptfs"]);
+const LOCAL_FUSE = new Set([
+  "fuseblk",
+  "fuse.ntfs-3g",
+  "fuse.exfat",
+  "fuse.fuse-overlayfs",
+  "fuse.lxcfs",
+  "fuse.gocryptfs",
+]);
 
 export interface PlaceOptions {
   trust: boolean;

@@ -117,11 +117,11 @@ CREATE TABLE logs (
   id INTEGER PRIMARY KEY,
   job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
   attempt INTEGER NOT NULL,
-  seq INTEGER NOT NULL,
+  start INTEGER NOT NULL,
   bytes INTEGER NOT NULL,
   data BLOB NOT NULL
 ) STRICT;
-CREATE UNIQUE INDEX logs_job ON logs (job_id, attempt, seq);
+CREATE UNIQUE INDEX logs_position ON logs (job_id, attempt, start);
 
 CREATE TABLE dependencies (
   job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,

@@ -5,7 +5,7 @@
 
 import type { AttemptEnd } from "../../core/transition.ts";
 import type { CheckpointRequest, RecoverRequest, SettleAnswer, SettleRequest } from "../store.ts";
-import { lossOf } from "./claim.ts";
+import { lossOf, noteProcess } from "./claim.ts";
 import { stateColumns } from "./rows.ts";
 import type { StatementName, Statements } from "./statements.ts";
 
@@ -53,6 +53,7 @@ function end(
       ...fence,
     );
   if (changes === 0) return false;
+  if (request.process !== null) noteProcess(statements, [{ id, token, ...request.process }]);
   if (change.ended !== null) endAttempt(statements, id, token, change.ended, now_ms);
   if (request.audit !== null) audit(statements, request, now_ms, change.ended?.cause ?? "unknown");
   return true;

@@ -73,6 +73,10 @@ export const SQL = {
   fence: "SELECT state, token, expires_at_ms, cancel_requested_at_ms, task FROM jobs WHERE id = ?1",
   noteProcess: `UPDATE attempts SET boot_id = ?3, pid = ?4, pid_started = ?5
     WHERE job_id = ?1 AND attempt = ?2 AND ended_at_ms IS NULL`,
+  insertLog: "INSERT OR IGNORE INTO logs (job_id, attempt, start, bytes, data) VALUES (?1, ?2, ?3, ?4, ?5)",
+  trimLog: "DELETE FROM logs WHERE job_id = ?1 AND attempt = ?2 AND start >= ?3 AND start + bytes <= ?4",
+  logs: `SELECT start, bytes, data FROM logs WHERE job_id = ?1 AND attempt = ?2 AND start >= ?3
+    ORDER BY start LIMIT ?4`,
   settle: SETTLE,
   recover: `${SETTLE} AND expires_at_ms = ?12`,
   endAttempt: END_ATTEMPT,

@@ -4,11 +4,11 @@
 
 import type { Clock, Random } from "../../core/clock.ts";
 import type { NewJob } from "../../core/job.ts";
-import type { WorkerRecord } from "../../core/records.ts";
+import type { LogChunk, WorkerRecord } from "../../core/records.ts";
 import type { SqlDatabase } from "../../platform/platform.ts";
 import type * as Contract from "../store.ts";
 import { cancel, retry, trimCheckpoints } from "./change.ts";
-import { acquire, extend, noteProcess, promote } from "./claim.ts";
+import { acquire, appendLogs, extend, noteProcess, promote } from "./claim.ts";
 import { enqueue } from "./enqueue.ts";
 import { backlog, checkpoints, counts, expired, jobs, list } from "./read.ts";
 import { toAttempt, toWorker, workerColumns } from "./rows.ts";
@@ -56,6 +56,10 @@ export class SqliteStore implements Contract.Store {
     return this.#writer.write(RANK.holder, () => noteProcess(this.#statements, requests));
   }
 
+  appendLogs(requests: readonly Contract.LogWrite[]) {
+    return this.#writer.write(RANK.holder, () => appendLogs(this.#statements, requests));
+  }
+
   settle(requests: readonly Contract.SettleRequest[]) {
     return this.#writer.write(RANK.holder, () => settle(this.#statements, requests, this.#now()));
   }
@@ -98,6 +102,10 @@ export class SqliteStore implements Contract.Store {
 
   async checkpoints(query: { job?: number; task?: string; limit: number }) {
     return checkpoints(this.#statements, query);
+  }
+
+  async logs({ job, attempt, from, limit }: { job: number; attempt: number; from: number; limit: number }) {
+    return this.#statements.get("logs").all(job, attempt, from, limit) as unknown as LogChunk[];
   }
 
   async counts() {

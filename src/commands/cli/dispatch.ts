@@ -1,0 +1,130 @@
+/**
+ * argv → the one command it names → its exit code. Loads only that command; help is loaded only when it is shown.
+ *
+ * Answers (help, version) go to stdout with code 0. Every error is one line on stderr, `lease: what to do`, and the
+ * error's own code; an exception that nobody planned is 125. Without a command the short help is printed and the code
+ * is that of a usage error, as git does it: `lease $FORGOTTEN` in a script must not look like success.
+ */
+
+import { LeaseError } from "../../core/errors.ts";
+import { visible } from "../../view/text.ts";
+import { wantsColor } from "./color.ts";
+import type { AnyCommand, Io } from "./define.ts";
+import type { Page } from "./layout.ts";
+import { nearest } from "./nearest.ts";
+import { scan, type Scanned } from "./scan.ts";
+import { COLOR_CHOICES, SHARED_FLAGS } from "./shared.ts";
+
+export interface CommandEntry {
+  description: string;
+  group: string;
+  /** What people of other queues would type instead; leads to a hint, not to the command. */
+  also?: readonly string[];
+  load: () => Promise<AnyCommand>;
+}
+
+/** In the order in which help lists them. */
+export type Commands = Readonly<Record<string, CommandEntry>>;
+
+const USAGE = 2;
+const FAILED = 125;
+/** Also in a group, `-fv`. Taking `-qvip` for it as well costs nothing but a stack. */
+const VERBOSE = /^(?:--verbose|-[a-z]*v[a-z]*)$/i;
+
+/** What may stand before the command's name. */
+const FRONT_FLAGS = {
+  ...SHARED_FLAGS,
+  version: { type: "boolean", alias: "V", description: "Show the version" },
+} as const;
+
+export async function dispatch(raw: readonly string[], commands: Commands, io: Io): Promise<number> {
+  try {
+    return await route(raw, commands, io);
+  } catch (error) {
+    return report(error, raw, io);
+  }
+}
+
+async function route(raw: readonly string[], commands: Commands, io: Io): Promise<number> {
+  const front = scanOrHelp({ name: "lease", flags: FRONT_FLAGS, repeat: [], rest: "command" }, raw);
+  const [name, ...rest] = front.rest;
+  if (front.args["version"] === true) return run("version", [], commands, io);
+  if (name === "help") return help(rest, front, commands, io);
+  if (front.args["help"] === true) return help(name === undefined ? [] : [name], front, commands, io);
+  if (name === undefined) {
+    const { shortHelp } = await import("./front.ts");
+    io.stdout(shortHelp(commands, await page(front, io)));
+    return USAGE;
+  }
+  // Flags before the name belong to the command as well; a `--` there only said that the name comes next.
+  const before = raw.slice(0, raw.length - front.rest.length).filter((word) => word !== "--");
+  return run(name, [...before, ...rest], commands, io);
+}
+
+async function run(name: string, raw: readonly string[], commands: Commands, io: Io): Promise<number> {
+  const command = await find(name, commands).load();
+  const { flags, repeat, rest } = command;
+  const scanned = scanOrHelp({ name: `lease ${name}`, flags, repeat, rest }, raw);
+  if (scanned.args["help"] !== true) return command.run({ ...scanned, io });
+  const { commandHelp } = await import("./help.ts");
+  io.stdout(commandHelp(command, await page(scanned, io)));
+  return 0;
+}
+
+/** Whoever asks for help gets it, even if the rest of the line is wrong. */
+function scanOrHelp(grammar: Parameters<typeof scan>[0], raw: readonly string[]): Scanned {
+  try {
+    return scan(grammar, raw);
+  } catch (error) {
+    const end = raw.indexOf("--");
+    const flags = end === -1 ? raw : raw.slice(0, end);
+    if (!flags.includes("--help") && !flags.includes("-h")) throw error;
+    return scan(grammar, ["--help"]);
+  }
+}
+
+async function help(words: readonly string[], front: Scanned, commands: Commands, io: Io): Promise<number> {
+  const grammar = { name: "lease help", flags: SHARED_FLAGS, repeat: [], rest: "words" } as const;
+  const scanned = scanOrHelp(grammar, words);
+  const [name, extra] = scanned.rest;
+  if (extra !== undefined) throw new LeaseError("usage", `lease help takes one command, and got ${extra} as well`);
+  const asked = scanned.given.has("color") ? scanned : front;
+  if (name === undefined || name === "help") {
+    const { fullHelp } = await import("./front.ts");
+    io.stdout(fullHelp(commands, await page(asked, io)));
+  } else {
+    const { commandHelp } = await import("./help.ts");
+    io.stdout(commandHelp(await find(name, commands).load(), await page(asked, io)));
+  }
+  return 0;
+}
+
+function find(name: string, commands: Commands): CommandEntry {
+  const entry = Object.hasOwn(commands, name) ? commands[name] : undefined;
+  if (entry !== undefined) return entry;
+  const names = Object.keys(commands);
+  const meant = names.find((other) => commands[other]?.also?.includes(name)) ?? nearest(name, [...names, "help"]);
+  const hint = meant === null ? "lease help lists them" : `did you mean ${meant}?`;
+  throw new LeaseError("usage", `unknown command ${JSON.stringify(name)}; ${hint}`);
+}
+
+async function page({ args }: Scanned, io: Io): Promise<Page> {
+  const [{ ansi, plain }, { pageWidth }] = await Promise.all([import("../../view/style.ts"), import("./layout.ts")]);
+  const choice = COLOR_CHOICES.find((color) => color === args["color"]) ?? "auto";
+  return { width: pageWidth(io.columns), paint: wantsColor(choice, io) ? ansi : plain };
+}
+
+function report(error: unknown, raw: readonly string[], io: Io): number {
+  if (error instanceof LeaseError) {
+    io.stderr(`lease: ${visible(error.message)}\n`);
+    return error.exit_code;
+  }
+  const message = error instanceof Error ? error.message : String(error);
+  const end = raw.indexOf("--");
+  const verbose = (end === -1 ? raw : raw.slice(0, end)).some((word) => VERBOSE.test(word));
+  const stack = verbose && error instanceof Error ? error.stack : undefined;
+  const hint = stack === undefined ? " (--verbose shows where)" : "";
+  io.stderr(`lease: unexpected error: ${visible(message)}${hint}\n`);
+  if (stack !== undefined) io.stderr(`${stack.split("\n").map(visible).join("\n")}\n`);
+  return FAILED;
+}

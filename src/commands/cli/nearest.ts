@@ -1,0 +1,50 @@
+/**
+ * What somebody probably meant: the candidate that takes the fewest slips to type as `word` (a letter missing, added,
+ * wrong, or two swapped), as long as those are few for its length. Case does not count; a beginning of three letters or
+ * more stands for the word it begins.
+ */
+
+/** Nobody mistypes a word of this length; and the cost grows with the square. */
+const LONGEST = 64;
+
+export function nearest(word: string, candidates: readonly string[]): string | null {
+  if (word.length > LONGEST) return null;
+  const typed = word.toLowerCase();
+  let best: { candidate: string; slips: number } | null = null;
+  for (const candidate of candidates) {
+    const slips = slipsBetween(typed, candidate.toLowerCase());
+    if (slips < (best?.slips ?? Number.POSITIVE_INFINITY)) best = { candidate, slips };
+  }
+  if (best !== null && best.slips <= allowed(word, best.candidate)) return best.candidate;
+  if (typed.length < 3) return null;
+  return candidates.find((candidate) => candidate.toLowerCase().startsWith(typed)) ?? null;
+}
+
+/** One slip in three letters; a single letter is no help in guessing. */
+function allowed(word: string, candidate: string): number {
+  const length = Math.max(word.length, candidate.length);
+  return length < 3 ? 0 : Math.floor(length / 3);
+}
+
+/** Edits from one word to the other, a swap of neighbours counting once (optimal string alignment). */
+function slipsBetween(a: string, b: string): number {
+  let before: number[] = [];
+  let previous = Array.from({ length: b.length + 1 }, (_, column) => column);
+  for (let row = 1; row <= a.length; row += 1) {
+    const current = [row];
+    for (let column = 1; column <= b.length; column += 1) {
+      const same = a[row - 1] === b[column - 1];
+      const swapped = row > 1 && column > 1 && a[row - 1] === b[column - 2] && a[row - 2] === b[column - 1];
+      const edits = [
+        (previous[column] ?? 0) + 1,
+        (current[column - 1] ?? 0) + 1,
+        (previous[column - 1] ?? 0) + (same ? 0 : 1),
+      ];
+      if (swapped) edits.push((before[column - 2] ?? 0) + 1);
+      current.push(Math.min(...edits));
+    }
+    before = previous;
+    previous = current;
+  }
+  return previous[b.length] ?? 0;
+}

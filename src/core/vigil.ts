@@ -1,0 +1,51 @@
+/**
+ * What the keeper of a running job has to do next, and when. Pure: the keeper asks after every event and sleeps until
+ * the answer.
+ *
+ *   last beat ─────────── half the lease: warn ─────────── shortly before its end: ask for the time that stopping takes
+ *             ─────────── the end: stop the job as silent
+ *
+ * Above all of it stands the fence: a holder that could not renew kills the job before its lease is over.
+ */
+
+export interface Vigil {
+  /** All on the monotonic clock. */
+  now_ms: number;
+  last_beat_ms: number;
+  /** When the holder must not act any more. */
+  deadline_ms: number;
+  timeout_at_ms: number | null;
+  lease_ms: number;
+  warned: boolean;
+  /** The closing extension was asked for since the last beat. */
+  closing_asked: boolean;
+  /** Somebody has already told the job to end. */
+  stopping: boolean;
+}
+
+export type Duty = "warn" | "ask_closing" | "stop_silent" | "stop_timeout" | "kill_fenced";
+
+/** Room that the kill itself needs before the end of a lease. */
+export function fenceMargin(lease_ms: number): number {
+  return Math.min(500, lease_ms / 20);
+}
+
+/** How long before the end of its budget a silent job's closing extension is asked for. */
+export function closingMargin(lease_ms: number): number {
+  return Math.min(5_000, lease_ms / 5);
+}
+
+export function nextDuty(vigil: Vigil): { duty: Duty; at_ms: number } {
+  const { last_beat_ms, lease_ms } = vigil;
+  const silent_at_ms = last_beat_ms + lease_ms;
+  const duties: { duty: Duty; at_ms: number }[] = [
+    { duty: "kill_fenced", at_ms: vigil.deadline_ms - fenceMargin(lease_ms) },
+  ];
+  if (!vigil.stopping) {
+    if (vigil.timeout_at_ms !== null) duties.push({ duty: "stop_timeout", at_ms: vigil.timeout_at_ms });
+    if (!vigil.warned) duties.push({ duty: "warn", at_ms: last_beat_ms + lease_ms / 2 });
+    if (!vigil.closing_asked) duties.push({ duty: "ask_closing", at_ms: silent_at_ms - closingMargin(lease_ms) });
+    else duties.push({ duty: "stop_silent", at_ms: silent_at_ms });
+  }
+  return duties.reduce((first, duty) => (duty.at_ms < first.at_ms ? duty : first));
+}

@@ -1,0 +1,126 @@
+/**
+ * Acquires, renews and releases leases for one worker. Core decides what a release means; the store writes it under
+ * the lease's token.
+ */
+
+import type { Clock, Random } from "../core/clock.ts";
+import type { ProcessIdentity } from "../core/records.ts";
+import { isRefusal, transition } from "../core/transition.ts";
+import type { AttemptEnd, Change } from "../core/transition.ts";
+import type { ExtendAnswer, Store } from "../store/store.ts";
+import { instant, Lease } from "./lease.ts";
+
+export interface LeaseManagerOptions {
+  store: Store;
+  worker_id: string;
+  host: string;
+  clock: Clock;
+  random: Random;
+  /** For jobs that set none. */
+  lease_ms: number;
+}
+
+export interface AcquireOptions {
+  count?: number;
+  queues?: readonly string[] | null;
+  task?: string | null;
+}
+
+export interface RenewOptions {
+  /** From the beat on, or from now when it is not for a beat. */
+  expires_in_ms: number;
+  beat_age_ms: number | null;
+  beats: number;
+}
+
+export interface Ending {
+  end: AttemptEnd;
+  process?: ProcessIdentity | null;
+  last_lines?: readonly string[];
+}
+
+export type Release = { status: "applied"; change: Change } | { status: "stale"; reason: "expired" | "conflict" };
+
+export class LeaseManager {
+  readonly store: Store;
+  readonly worker_id: string;
+  readonly #options: LeaseManagerOptions;
+
+  constructor(options: LeaseManagerOptions) {
+    this.store = options.store;
+    this.worker_id = options.worker_id;
+    this.#options = options;
+  }
+
+  async acquire(wanted: AcquireOptions = {}): Promise<Lease[]> {
+    const { clock, host, lease_ms } = this.#options;
+    const sent = instant(clock);
+    const grants = await this.store.acquire({
+      holder: this.worker_id,
+      host,
+      count: wanted.count ?? 1,
+      queues: wanted.queues ?? null,
+      task: wanted.task ?? null,
+      lease_ms,
+    });
+    return grants.map((grant) => new Lease(grant, sent, clock));
+  }
+
+  async renew(lease: Lease, options: RenewOptions): Promise<ExtendAnswer> {
+    const sent = instant(this.#options.clock);
+    const [answer] = await this.store.extend([{ id: lease.job.id, token: lease.token, ...options }]);
+    if (answer === undefined) throw new Error("broken invariant: a store answers every request");
+    if (answer.status === "extended") {
+      lease.extended(sent, options.expires_in_ms - (options.beat_age_ms ?? 0), answer.expires_at_ms);
+      lease.cancel_requested ||= answer.cancel_requested;
+    }
+    return answer;
+  }
+
+  /** Ends the attempt. `stale` when the job is somebody else's by now: the result is kept as a checkpoint only. */
+  async release(lease: Lease, ending: Ending): Promise<Release> {
+    for (;;) {
+      const change = this.#decide(lease, ending.end);
+      const [answer] = await this.store.settle([
+        {
+          id: lease.job.id,
+          token: lease.token,
+          change,
+          process: ending.process ?? null,
+          audit: isWorthAuditing(ending.end) ? this.#audit(lease, ending) : null,
+        },
+      ]);
+      if (answer === undefined) throw new Error("broken invariant: a store answers every request");
+      if (answer.status === "applied") return { status: "applied", change };
+      if (answer.status === "stale") return answer;
+      lease.cancel_requested = true;
+    }
+  }
+
+  #decide(lease: Lease, end: AttemptEnd): Change {
+    const now_ms = this.#options.clock.wall_ms();
+    const { job } = lease;
+    if (job.state.name !== "running") throw new Error("broken invariant: a granted job runs");
+    const cancel_requested_at_ms = lease.cancel_requested ? now_ms : null;
+    const state = { ...job.state, cancel_requested_at_ms };
+    const event = { type: "settle", token: lease.token, end } as const;
+    const change = transition({ ...job, state }, event, { now_ms, random: this.#options.random });
+    if (isRefusal(change)) throw new Error(`broken invariant: a running job can be settled (${change.refused})`);
+    return change;
+  }
+
+  #audit(lease: Lease, ending: Ending) {
+    return {
+      holder: this.worker_id,
+      host: this.#options.host,
+      last_lines: ending.last_lines ?? [],
+      granted_at_ms: lease.granted_at.wall_ms,
+      expires_at_ms: lease.expires_at_ms,
+    };
+  }
+}
+
+/** Success needs no trail, and neither does what people asked for. */
+function isWorthAuditing(end: AttemptEnd): boolean {
+  return end.cause !== "success" && end.cause !== "returned" && end.cause !== "cancelled";
+}

@@ -1,0 +1,301 @@
+/**
+ * One attempt: runs a granted job under its lease, from start to settle. Output becomes beats and log, the keeper says
+ * when to stop, and whatever ended the job, its whole process group is gone before the end is written.
+ */
+
+import type { Clock } from "../core/clock.ts";
+import { formatDuration } from "../core/duration.ts";
+import type { Beat } from "../core/job.ts";
+import type { ProcessIdentity } from "../core/records.ts";
+import type { AttemptEnd } from "../core/transition.ts";
+import { FAILURES_REPORTED, LeaseExtender } from "../leasing/extender.ts";
+import { Heartbeat } from "../leasing/heartbeat.ts";
+import type { Lease } from "../leasing/lease.ts";
+import type { LeaseManager, Release } from "../leasing/manager.ts";
+import { identify } from "../platform/machine.ts";
+import type { Stream } from "../platform/platform.ts";
+import { LineCounter, Tail } from "../runner/lines.ts";
+import { LogCapture } from "../runner/log.ts";
+import { LogFile } from "../runner/log_file.ts";
+import { readOutput } from "../runner/output.ts";
+import type { Exit } from "../runner/run.ts";
+import { Run } from "../runner/run.ts";
+import { jobEnvironment } from "../runner/start.ts";
+import { Keeper } from "./keeper.ts";
+import type { LogFlusher } from "./log_flusher.ts";
+import { killRemains } from "./orphans.ts";
+import type { Report } from "./report.ts";
+
+export interface AttemptOptions {
+  manager: LeaseManager;
+  clock: Clock;
+  report: Report;
+  logs: LogFlusher;
+  /** What LEASE_STORE tells the job. */
+  store_url: string;
+  /** Goes before the job's own words. */
+  handler: readonly string[];
+  /** For jobs that set none. */
+  beat: Beat;
+  interval_ms: (lease_ms: number) => number;
+  /** Between TERM and KILL of a cancelled job; null never kills. */
+  kill_grace_ms: number | null;
+  log_dir: string | null;
+  /** A folder for the files of LEASE_OUTPUT. */
+  scratch: string;
+}
+
+/** Why the worker itself ended the job. */
+type Stop = "silent" | "timeout" | "cancelled" | "returned" | "lost";
+
+/** Silence and timeouts end by force in any case. */
+const FORCED_GRACE_MS = 10_000;
+/** A job that lives longer than this has its process noted in the store at once, a shorter one when it ends. */
+const NOTE_AFTER_MS = 50;
+const LAST_LINES = 10;
+
+export class Attempt {
+  readonly lease: Lease;
+  /** The job's program is over and its slot free; what follows is bookkeeping. */
+  readonly ended: Promise<AttemptEnd>;
+  readonly settled: Promise<Release>;
+  readonly #options: AttemptOptions;
+  readonly #heartbeat: Heartbeat;
+  readonly #capture: LogCapture;
+  readonly #tail = new Tail();
+  readonly #lines: Record<Stream, LineCounter> = { stdout: new LineCounter(), stderr: new LineCounter() };
+  #run: Run | null = null;
+  #keeper: Keeper | null = null;
+  #process: ProcessIdentity | null = null;
+  #stop: { cause: Stop; why: string } | null = null;
+  #detach = () => {};
+  #cancelTimers = () => {};
+
+  constructor(lease: Lease, options: AttemptOptions) {
+    this.lease = lease;
+    this.#options = options;
+    this.#heartbeat = new Heartbeat(options.clock, (error) => this.#say("error", `a callback failed: ${error}`));
+    this.#capture = new LogCapture(lease.job.settings.log_limit_bytes);
+    const logs = options.logs.add(lease, this.#capture);
+    this.ended = this.#execute(logs.wake);
+    this.settled = this.ended.then((end) => this.#settle(end, logs.finish));
+  }
+
+  get last_beat_ms(): number {
+    return this.#heartbeat.last_beat_ms;
+  }
+
+  /** Somebody wants the job to end for good. */
+  cancel(): void {
+    if (this.lease.cancel_requested && this.#stop !== null) return;
+    this.lease.cancel_requested = true;
+    if (this.#stop === null) this.#say("info", "cancel requested, stopping it");
+    this.#stopFor("cancelled", "cancelled", this.#options.kill_grace_ms);
+  }
+
+  /** The worker needs the slot: the job goes back to the queue. */
+  giveBack(grace_ms: number): void {
+    this.#stopFor("returned", "returned to the queue", grace_ms);
+  }
+
+  /** Like giveBack, without asking the job. */
+  kill(): void {
+    this.#stop ??= { cause: "returned", why: "returned to the queue" };
+    this.#run?.kill();
+  }
+
+  async #execute(wakeLogs: () => void): Promise<AttemptEnd> {
+    const { clock, scratch, store_url } = this.#options;
+    const { job, token, grant } = this.lease;
+    if (token > 1) {
+      await killRemains({ job: job.id, token: token - 1, store: store_url, process: grant.previous }, clock);
+    }
+    const output_path = `${scratch}/output-${job.id}-${token}`;
+    const file = this.#openLogFile();
+    this.#attach();
+    this.#run = new Run(
+      {
+        argv: [...this.#options.handler, ...job.argv],
+        cwd: job.cwd,
+        env: jobEnvironment(job.env, this.#variables(output_path)),
+        input: job.input,
+        pty: job.settings.pty,
+        onOutput: (stream, bytes) => {
+          file?.write(bytes);
+          this.#printed(stream, bytes);
+          wakeLogs();
+        },
+      },
+      clock,
+      {
+        onStart: (pid) => this.#started(pid),
+        onLeftover: () => this.#say("warn", "ended and left processes behind; stopping them"),
+      },
+    );
+    // A cancel may have come while the remains of an earlier attempt were cleared away.
+    if (this.#stop !== null) this.#run.kill();
+    const exit = await this.#run.done;
+    this.#heartbeat.beat(0);
+    this.#release();
+    const end = this.#describe(exit, await readOutput(output_path, job.settings.output_limit_bytes));
+    file?.close(end.error ?? "exit code 0");
+    return end;
+  }
+
+  #attach(): void {
+    const { clock, manager, interval_ms } = this.#options;
+    const { lease } = this;
+    const extender = new LeaseExtender(manager, {
+      clock,
+      interval_ms: interval_ms(lease.lease_ms),
+      onLost: (_lease, reason) => this.#lose(reason),
+      onCancel: () => this.cancel(),
+      onFailure: (_lease, error, in_a_row) => this.#extensionFailed(error, in_a_row),
+    });
+    this.#detach = extender.attach(lease, this.#heartbeat);
+    this.#keeper = new Keeper({
+      lease,
+      heartbeat: this.#heartbeat,
+      manager,
+      clock,
+      timeout_ms: lease.job.settings.timeout_ms,
+      grace_ms: this.#forced_grace_ms,
+      onHalfSilent: () => this.#warnOfSilence(),
+      onStop: (cause) => this.#stopFor(cause, this.#whyStopped(cause), this.#forced_grace_ms),
+      onLost: (why) => this.#lose(why),
+    });
+  }
+
+  #release(): void {
+    this.#cancelTimers();
+    this.#detach();
+    this.#keeper?.end();
+  }
+
+  #started(pid: number): void {
+    const { clock, manager, interval_ms } = this.#options;
+    const { job, token, lease_ms } = this.lease;
+    const process = identify(pid);
+    this.#process = process;
+    this.#heartbeat.beat(0);
+    const cancelNote = clock.after(NOTE_AFTER_MS, () => {
+      manager.store.noteProcess([{ id: job.id, token, ...process }]).catch(() => {});
+    });
+    let cancelBeat = () => {};
+    const beatOn = () => {
+      cancelBeat = clock.after(interval_ms(lease_ms), () => {
+        this.#heartbeat.beat();
+        beatOn();
+      });
+    };
+    if (this.#beat === "timer") beatOn();
+    this.#cancelTimers = () => {
+      cancelNote();
+      cancelBeat();
+    };
+  }
+
+  #printed(stream: Stream, bytes: Uint8Array): void {
+    this.#capture.add(stream, bytes, this.#options.clock.wall_ms());
+    this.#tail.add(bytes);
+    const counts = this.#beat === "output" || (this.#beat === "stdout" && stream === "stdout");
+    if (counts) this.#heartbeat.beat(this.#lines[stream].count(bytes));
+  }
+
+  #stopFor(cause: Stop, why: string, grace_ms: number | null): void {
+    if (this.#stop?.cause === "lost") return;
+    this.#stop ??= { cause, why };
+    // Beats no longer count, or they would cut short the time that stopping was given.
+    this.#detach();
+    this.#keeper?.stopping(grace_ms);
+    this.#run?.stop(grace_ms);
+  }
+
+  /** Somebody else may start the job any moment: no asking, no grace. */
+  #lose(why: string): void {
+    if (this.#stop?.cause !== "lost") this.#say("error", `lost its lease (${why}); killing it`);
+    this.#stop = { cause: "lost", why: `lease lost: ${why}` };
+    this.#release();
+    this.#run?.kill();
+  }
+
+  #describe(exit: Exit, output: string | null): AttemptEnd {
+    const last_line = this.#tail.lines(1)[0] ?? null;
+    const end = { ...exit, output, last_line, beats: this.#heartbeat.beats };
+    const stop = this.#stop;
+    if (stop === null || exit.cause === "not_found" || exit.cause === "not_executable") return end;
+    // It had succeeded before the kill arrived; whether that still counts is for the fence to say.
+    if (stop.cause === "lost") return exit.cause === "success" ? end : { ...end, cause: "expired", error: stop.why };
+    return { ...end, cause: stop.cause, error: stop.why };
+  }
+
+  async #settle(end: AttemptEnd, finishLogs: () => Promise<void>): Promise<Release> {
+    await finishLogs();
+    const release = await this.#options.manager.release(this.lease, {
+      end,
+      process: this.#process,
+      last_lines: this.#tail.lines(LAST_LINES),
+    });
+    if (release.status === "stale") this.#say("warn", `its result came too late and is kept as a stale checkpoint`);
+    return release;
+  }
+
+  #variables(output_path: string): Record<string, string | null> {
+    const { job, token, grant } = this.lease;
+    return {
+      LEASE_JOB_ID: String(job.id),
+      LEASE_ATTEMPT: String(token),
+      LEASE_TOKEN: String(token),
+      LEASE_QUEUE: job.queue,
+      LEASE_TASK: job.task,
+      LEASE_KEY: job.key,
+      LEASE_STORE: this.#options.store_url,
+      LEASE_WORKER_ID: this.#options.manager.worker_id,
+      LEASE_CHECKPOINT: grant.checkpoint,
+      LEASE_OUTPUT: output_path,
+    };
+  }
+
+  #openLogFile(): LogFile | null {
+    const { log_dir, handler } = this.#options;
+    const { job, token } = this.lease;
+    return log_dir === null ? null : new LogFile(log_dir, job.id, token, [...handler, ...job.argv]);
+  }
+
+  #warnOfSilence(): void {
+    const { lease_ms, job } = this.lease;
+    const silent = formatDuration(this.#heartbeat.elapsed());
+    const pty = job.settings.pty ? "" : "--pty if its output is buffered, ";
+    this.#say(
+      "warn",
+      `silent for ${silent} of ${formatDuration(lease_ms)}, then it is stopped. ` +
+        `If that is normal for it: a longer --lease, ${pty}--beat timer, or \`lease beat\` in the job`,
+    );
+  }
+
+  #whyStopped(cause: "silent" | "timeout"): string {
+    const { lease_ms, job } = this.lease;
+    if (cause === "timeout") return `timeout after ${formatDuration(job.settings.timeout_ms ?? 0)}`;
+    const last_line = this.#tail.lines(1)[0];
+    const said = last_line === undefined ? "nothing was printed" : `last line "${last_line}"`;
+    return `silent ${formatDuration(this.#heartbeat.elapsed())} of ${formatDuration(lease_ms)}, ${said}`;
+  }
+
+  #extensionFailed(error: unknown, in_a_row: number): void {
+    const message = error instanceof Error ? error.message : String(error);
+    const row = in_a_row >= FAILURES_REPORTED ? `, ${in_a_row} times in a row` : "";
+    this.#say(in_a_row >= FAILURES_REPORTED ? "error" : "warn", `its lease could not be extended${row}: ${message}`);
+  }
+
+  get #beat(): Beat {
+    return this.lease.job.settings.beat ?? this.#options.beat;
+  }
+
+  get #forced_grace_ms(): number {
+    return this.#options.kill_grace_ms ?? FORCED_GRACE_MS;
+  }
+
+  #say(level: Parameters<Report>[0], message: string): void {
+    this.#options.report(level, `job ${this.lease.job.id}: ${message}`);
+  }
+}

@@ -1,0 +1,135 @@
+/**
+ * What a job printed, kept for the store: which stream, when, and the bytes as they were. Bounded: the first quarter of
+ * the limit and the newest three quarters stay, and positions tell how much is missing between them.
+ */
+
+import { deflateRawSync, inflateRawSync } from "node:zlib";
+import type { LogChunk } from "../core/records.ts";
+import type { Stream } from "../platform/platform.ts";
+
+export interface LogEntry {
+  stream: Stream;
+  at_ms: number;
+  /** Position of the first byte in all that the attempt printed. */
+  start: number;
+  bytes: Uint8Array;
+}
+
+/** Raw bytes that go into one chunk: small enough to compress without a pause that anyone notices. */
+export const CHUNK_BYTES = 256 * 1024;
+const HEADER_BYTES = 13;
+const PLAIN = 0;
+const DEFLATED = 1;
+const WORTH_DEFLATING_BYTES = 512;
+
+export class LogCapture {
+  readonly head_bytes: number;
+  readonly #tail_bytes: number;
+  #entries: LogEntry[] = [];
+  #first = 0;
+  #waiting_bytes = 0;
+  #total = 0;
+
+  constructor(limit_bytes: number) {
+    this.head_bytes = Math.floor(limit_bytes / 4);
+    this.#tail_bytes = limit_bytes - this.head_bytes;
+  }
+
+  /** Everything the attempt has printed so far, kept or not. */
+  get total(): number {
+    return this.#total;
+  }
+
+  get waiting(): boolean {
+    return this.#first < this.#entries.length;
+  }
+
+  /** Chunks that lie wholly between the head and this position are no longer wanted. */
+  get keep_from(): number {
+    return Math.max(this.head_bytes, this.#total - this.#tail_bytes);
+  }
+
+  add(stream: Stream, bytes: Uint8Array, at_ms: number): void {
+    this.#entries.push({ stream, at_ms, start: this.#total, bytes: bytes.slice() });
+    this.#total += bytes.length;
+    this.#waiting_bytes += bytes.length;
+    if (this.#waiting_bytes > this.#tail_bytes) this.#dropUnwanted();
+  }
+
+  /** The oldest that is not yet stored, as one chunk; null when all is. */
+  take(): LogChunk | null {
+    const taken: LogEntry[] = [];
+    let bytes = 0;
+    for (let entry = this.#entries[this.#first]; entry !== undefined; entry = this.#entries[this.#first]) {
+      const previous = taken.at(-1);
+      const follows = previous === undefined || previous.start + previous.bytes.length === entry.start;
+      if (!follows || (taken.length > 0 && bytes + entry.bytes.length > CHUNK_BYTES)) break;
+      taken.push(entry);
+      bytes += entry.bytes.length;
+      this.#first += 1;
+    }
+    this.#waiting_bytes -= bytes;
+    this.#compact();
+    const first = taken[0];
+    return first === undefined ? null : { start: first.start, bytes, data: encode(taken) };
+  }
+
+  /** Forgets what lies between head and tail and nobody has stored yet. */
+  #dropUnwanted(): void {
+    const from = this.keep_from;
+    const wanted: LogEntry[] = [];
+    let bytes = 0;
+    for (let i = this.#first; i < this.#entries.length; i++) {
+      const entry = this.#entries[i] as LogEntry;
+      if (entry.start >= this.head_bytes && entry.start + entry.bytes.length <= from) continue;
+      wanted.push(entry);
+      bytes += entry.bytes.length;
+    }
+    this.#entries = wanted;
+    this.#first = 0;
+    this.#waiting_bytes = bytes;
+  }
+
+  #compact(): void {
+    if (this.#first < 1_024 && this.#first < this.#entries.length) return;
+    this.#entries = this.#entries.slice(this.#first);
+    this.#first = 0;
+  }
+}
+
+function encode(entries: readonly LogEntry[]): Uint8Array {
+  const size = entries.reduce((sum, entry) => sum + HEADER_BYTES + entry.bytes.length, 1);
+  const plain = new Uint8Array(size);
+  const view = new DataView(plain.buffer);
+  let at = 1;
+  for (const { stream, at_ms, bytes } of entries) {
+    view.setUint8(at, stream === "stdout" ? 1 : 2);
+    view.setFloat64(at + 1, at_ms);
+    view.setUint32(at + 9, bytes.length);
+    plain.set(bytes, at + HEADER_BYTES);
+    at += HEADER_BYTES + bytes.length;
+  }
+  plain[0] = PLAIN;
+  if (size < WORTH_DEFLATING_BYTES) return plain;
+  const deflated = deflateRawSync(plain.subarray(1), { level: 1 });
+  const packed = new Uint8Array(deflated.length + 1);
+  packed[0] = DEFLATED;
+  packed.set(deflated, 1);
+  return packed;
+}
+
+export function decodeChunk(chunk: LogChunk): LogEntry[] {
+  const body = chunk.data.subarray(1);
+  const plain = chunk.data[0] === DEFLATED ? new Uint8Array(inflateRawSync(body)) : body;
+  const view = new DataView(plain.buffer, plain.byteOffset, plain.byteLength);
+  const entries: LogEntry[] = [];
+  let start = chunk.start;
+  for (let at = 0; at < plain.length;) {
+    const bytes = plain.subarray(at + HEADER_BYTES, at + HEADER_BYTES + view.getUint32(at + 9));
+    const stream = view.getUint8(at) === 1 ? "stdout" : "stderr";
+    entries.push({ stream, at_ms: view.getFloat64(at + 1), start, bytes });
+    start += bytes.length;
+    at += HEADER_BYTES + bytes.length;
+  }
+  return entries;
+}

@@ -1,0 +1,23 @@
+/** A job's result: what it wrote into the file that LEASE_OUTPUT names. */
+
+import { existsSync } from "node:fs";
+import { open, rm } from "node:fs/promises";
+
+/** Null when the job wrote none; cut at the limit. The file is removed. */
+export async function readOutput(path: string, limit_bytes: number): Promise<string | null> {
+  if (!existsSync(path)) return null;
+  try {
+    const file = await open(path, "r");
+    try {
+      const { buffer, bytesRead } = await file.read(new Uint8Array(limit_bytes), 0, limit_bytes, 0);
+      return new TextDecoder().decode(buffer.subarray(0, bytesRead));
+    } finally {
+      await file.close();
+    }
+  } catch {
+    // A folder, a pipe, a file it may not read back: not a result.
+    return null;
+  } finally {
+    await rm(path, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,118 @@
+/**
+ * Runs one program to its end: starts it in a session of its own, passes on what it prints, stops its whole group when
+ * told to, and leaves nothing of the group behind. Knows no store and no lease.
+ */
+
+import type { Clock } from "../core/clock.ts";
+import { LeaseError } from "../core/errors.ts";
+import type { Child, SpawnOptions } from "../platform/platform.ts";
+import { askToEnd, groupLives, signalGroup } from "./group.ts";
+import { start } from "./start.ts";
+
+export interface Exit {
+  cause: "success" | "exit" | "signal" | "not_found" | "not_executable";
+  exit_code: number | null;
+  signal: string | null;
+  error: string | null;
+}
+
+export interface RunHooks {
+  onStart?: (pid: number) => void;
+  /** The program ended, but processes it had started were still there and have been stopped. */
+  onLeftover?: () => void;
+}
+
+/** How long a leftover group gets to end by itself before it is killed. */
+const LEFTOVER_GRACE_MS = 1_000;
+/** How long a stream that some escaped daemon keeps open is read on after the group is gone. */
+const DRAIN_MS = 200;
+const LOOK_EVERY_MS = 20;
+
+export class Run {
+  readonly done: Promise<Exit>;
+  readonly #clock: Clock;
+  readonly #hooks: RunHooks;
+  #child: Child | null = null;
+  #stopped: { grace_ms: number | null } | null = null;
+  #killed = false;
+  #cancelKill: (() => void) | null = null;
+
+  constructor(options: SpawnOptions, clock: Clock, hooks: RunHooks = {}) {
+    this.#clock = clock;
+    this.#hooks = hooks;
+    this.done = this.#run(options);
+  }
+
+  get pid(): number | null {
+    return this.#child?.pid ?? null;
+  }
+
+  /** TERM to the group, KILL after the grace; null never kills. A later, shorter grace takes the place of a longer one. */
+  stop(grace_ms: number | null): void {
+    if (this.#stopped === null && this.#child !== null) askToEnd(this.#child.pid);
+    this.#stopped = { grace_ms };
+    this.#cancelKill?.();
+    this.#cancelKill = grace_ms === null ? null : this.#clock.after(grace_ms, () => this.kill());
+  }
+
+  /** KILL to the group, at once. */
+  kill(): void {
+    this.#killed = true;
+    this.#cancelKill?.();
+    if (this.#child !== null) signalGroup(this.#child.pid, "SIGKILL");
+  }
+
+  async #run(options: SpawnOptions): Promise<Exit> {
+    let child: Child;
+    try {
+      child = await start(options);
+    } catch (error) {
+      return startFailure(error);
+    }
+    this.#child = child;
+    if (this.#killed) signalGroup(child.pid, "SIGKILL");
+    else if (this.#stopped !== null) askToEnd(child.pid);
+    this.#hooks.onStart?.(child.pid);
+    const exit = await child.exited;
+    if (groupLives(child.pid)) await this.#endLeftovers(child.pid);
+    this.#cancelKill?.();
+    await this.#drain(child);
+    return describe(exit.exit_code, exit.signal);
+  }
+
+  /** The job is over when its program is; its group must not go on without a lease. */
+  async #endLeftovers(pid: number): Promise<void> {
+    if (this.#stopped === null) {
+      this.#hooks.onLeftover?.();
+      this.stop(LEFTOVER_GRACE_MS);
+    }
+    while (groupLives(pid)) {
+      if (this.#killed) signalGroup(pid, "SIGKILL");
+      await new Promise<void>((done) => this.#clock.after(LOOK_EVERY_MS, done));
+    }
+  }
+
+  async #drain(child: Child): Promise<void> {
+    let cancel = () => {};
+    const late = new Promise<"late">((done) => {
+      cancel = this.#clock.after(DRAIN_MS, () => done("late"));
+    });
+    const first = await Promise.race([child.drained, late]);
+    cancel();
+    if (first === "late") child.abandonOutput();
+  }
+}
+
+function startFailure(error: unknown): Exit {
+  if (error instanceof LeaseError && (error.code === "not_found" || error.code === "not_executable")) {
+    return { cause: error.code, exit_code: error.exit_code, signal: null, error: error.message };
+  }
+  const message = error instanceof Error ? error.message : String(error);
+  return { cause: "not_executable", exit_code: 126, signal: null, error: message };
+}
+
+function describe(exit_code: number | null, signal: string | null): Exit {
+  if (signal !== null) return { cause: "signal", exit_code: null, signal, error: `killed by ${signal}` };
+  if (exit_code === 0) return { cause: "success", exit_code, signal, error: null };
+  return { cause: "exit", exit_code, signal, error: `exit code ${exit_code}` };
+}

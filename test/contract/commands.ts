@@ -1,0 +1,100 @@
+/**
+ * Random commands for a store, as plain data, so that a sequence that fails can be shrunk and read. A command names
+ * jobs and grants by how recent they are; which ones those are is decided when it runs.
+ */
+
+import * as fc from "fast-check";
+import { CAUSES, type Cause, type NewJob } from "../../src/core/job.ts";
+import { newJob } from "../support/jobs.ts";
+
+export type Command =
+  | { do: "enqueue"; jobs: NewJob[] }
+  | { do: "acquire"; holder: string; queues: string[] | null; task: string | null; count: number }
+  | { do: "extend"; grant: number; expires_in_ms: number; beat_age_ms: number | null }
+  | { do: "settle"; grant: number; cause: Cause; informed: boolean }
+  | { do: "checkpoint"; grant: number; text: string }
+  | { do: "look"; grace_ms: number; dead_holders: string[] }
+  | { do: "recover" }
+  | { do: "cancel"; job: number; reason: string | null }
+  | { do: "retry"; job: number }
+  | { do: "promote" }
+  | { do: "pass"; ms: number }
+  | { do: "jump"; ms: number }
+  | { do: "reopen" };
+
+/**
+ * Times that meet exactly try what happens in the very millisecond of an expiry. An engine with a clock of its own
+ * can't meet it; there, leases end half-way between the steps of time.
+ */
+export function commandSequences(exact: boolean): fc.Arbitrary<Command[]> {
+  const leases = exact ? [10_000, 20_000, 9_999] : [15_000, 25_000];
+  const holders = fc.constantFrom("w1", "w2", "w3");
+  const queue = fc.constantFrom("a", "b");
+  const task = fc.constantFrom(null, null, "t");
+  const recent = fc.nat({ max: 5 });
+
+  const jobs = fc
+    .record({
+      queue,
+      task,
+      key: fc.constantFrom(null, null, null, "k", "l"),
+      if_exists: fc.constantFrom("skip" as const, "fail" as const, "replace" as const),
+      priority: fc.integer({ min: -1, max: 1 }),
+      delay_ms: fc.constantFrom(0, 0, 0, ...leases),
+      retries: fc.integer({ min: 0, max: 2 }),
+      retry_on: fc.constantFrom("any" as const, "any" as const, "lost" as const),
+      lease_ms: fc.constantFrom(null, ...leases),
+    })
+    .map(({ retries, retry_on, lease_ms, ...rest }) => newJob({ ...rest, settings: { retries, retry_on, lease_ms } }));
+
+  const kinds: [number, fc.Arbitrary<Command>][] = [
+    [4, command({ do: "enqueue", jobs: fc.array(jobs, { minLength: 1, maxLength: 3 }) })],
+    [
+      5,
+      command({
+        do: "acquire",
+        holder: holders,
+        queues: fc.constantFrom<string[] | null>(null, ["a"], ["a", "b"], ["b", "a"]),
+        task,
+        count: fc.integer({ min: 1, max: 3 }),
+      }),
+    ],
+    [
+      3,
+      command({
+        do: "extend",
+        grant: recent,
+        expires_in_ms: fc.constantFrom(...leases),
+        beat_age_ms: fc.constantFrom(null, 0, 1_000),
+      }),
+    ],
+    [4, command({ do: "settle", grant: recent, cause: fc.constantFrom(...CAUSES), informed: fc.boolean() })],
+    [2, command({ do: "checkpoint", grant: recent, text: fc.string({ maxLength: 5 }) })],
+    [
+      2,
+      command({
+        do: "look",
+        grace_ms: fc.constantFrom(0, 10_000),
+        dead_holders: fc.subarray(["w1", "w2"], { maxLength: 1 }),
+      }),
+    ],
+    [2, command({ do: "recover" })],
+    [2, command({ do: "cancel", job: recent, reason: fc.constantFrom(null, "not needed") })],
+    [2, command({ do: "retry", job: recent })],
+    [1, command({ do: "promote" })],
+    [3, command({ do: "pass", ms: fc.constantFrom(10_000, 10_000, 20_000, ...(exact ? [1] : [])) })],
+    [exact ? 1 : 0, command({ do: "jump", ms: fc.constantFrom(-3_600_000, -10_000, 3_600_000) })],
+    [1, command({ do: "reopen" })],
+  ];
+  const any = fc.oneof(...kinds.map(([weight, arbitrary]) => ({ weight, arbitrary })));
+  return fc.array(any, { minLength: 1, maxLength: 100, size: "max" });
+}
+
+type Fields<C extends Command> = { [K in keyof C]: K extends "do" ? C[K] : fc.Arbitrary<C[K]> };
+
+function command<N extends Command["do"]>(
+  fields: Fields<Extract<Command, { do: N }>> & { do: N },
+): fc.Arbitrary<Command> {
+  const { do: name, ...rest } = fields;
+  return fc.record({ ...rest, do: fc.constant(name) }) as unknown as fc.Arbitrary<Command>;
+}

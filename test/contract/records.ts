@@ -1,0 +1,151 @@
+/**
+ * What a store keeps beside the jobs: checkpoints and how many of them, and the workers.
+ */
+
+import { describe, expect } from "bun:test";
+import type { WorkerRecord } from "../../src/core/records.ts";
+import { end } from "../support/jobs.ts";
+import { audit, only, type StoreTest, type Subject } from "./subject.ts";
+
+function worker(overrides: Partial<WorkerRecord> = {}): WorkerRecord {
+  return {
+    id: "w1",
+    name: null,
+    host: "ci-3",
+    process: { boot_id: "b", pid: 42, pid_started: 4_200 },
+    version: "0.1.0",
+    queues: null,
+    slots: 2,
+    started_at_ms: 1_000,
+    seen_at_ms: 2_000,
+    stopped_at_ms: null,
+    ended: null,
+    ...overrides,
+  };
+}
+
+async function note(s: Subject, id: number, ...lines: string[]): Promise<void> {
+  const { token } = await s.job(id);
+  const answers = await s.store.checkpoint(lines.map((text) => ({ id, token, text })));
+  expect(new Set(answers)).toEqual(new Set(["accepted"]));
+}
+
+async function texts(s: Subject, query: { job?: number; task?: string } = {}): Promise<string[]> {
+  return (await s.store.checkpoints({ limit: 999, ...query })).map(({ text }) => text);
+}
+
+export function recordsContract(test: StoreTest): void {
+  describe("checkpoints", () => {
+    test("come newest first, up to the limit, of one job, of one task, or of all", async (s) => {
+      const a = (await s.granted({ task: "t" })).job.id;
+      const b = (await s.granted({ task: "t" })).job.id;
+      const c = (await s.granted()).job.id;
+      await note(s, a, "a1");
+      await note(s, b, "b1");
+      await note(s, c, "c1");
+      await note(s, a, "a2");
+      expect(await texts(s)).toEqual(["a2", "c1", "b1", "a1"]);
+      expect(await texts(s, { job: a })).toEqual(["a2", "a1"]);
+      expect(await texts(s, { task: "t" })).toEqual(["a2", "b1", "a1"]);
+      expect((await s.store.checkpoints({ limit: 2 })).map(({ text }) => text)).toEqual(["a2", "c1"]);
+      expect(await texts(s, { job: 999 })).toEqual([]);
+    });
+  });
+
+  describe("trimCheckpoints", () => {
+    test("keeps the newest of each task, however many jobs it has", async (s) => {
+      const a = (await s.granted({ task: "t" })).job.id;
+      const b = (await s.granted({ task: "t" })).job.id;
+      const other = (await s.granted({ task: "u" })).job.id;
+      await note(s, other, "u1", "u2");
+      await note(s, a, "t1", "t2");
+      await note(s, b, "t3", "t4", "t5");
+      await note(s, a, "t6");
+      expect(await s.store.trimCheckpoints(3)).toBe(3);
+      expect(await texts(s, { task: "t" })).toEqual(["t6", "t5", "t4"]);
+      expect(await texts(s, { task: "u" })).toEqual(["u2", "u1"]);
+    });
+
+    test("keeps the newest of each job that has no task", async (s) => {
+      const a = (await s.granted()).job.id;
+      const b = (await s.granted()).job.id;
+      await note(s, a, "a1", "a2", "a3");
+      await note(s, b, "b1");
+      expect(await s.store.trimCheckpoints(2)).toBe(1);
+      expect(await texts(s)).toEqual(["b1", "a3", "a2"]);
+    });
+
+    test("goes on where it left off: more come, fewer are to be kept, more again", async (s) => {
+      const id = (await s.granted()).job.id;
+      await note(s, id, "1", "2", "3", "4");
+      expect(await s.store.trimCheckpoints(9)).toBe(0);
+      expect(await s.store.trimCheckpoints(3)).toBe(1);
+      expect(await s.store.trimCheckpoints(3)).toBe(0);
+      await note(s, id, "5", "6");
+      expect(await s.store.trimCheckpoints(3)).toBe(2);
+      expect(await s.store.trimCheckpoints(9)).toBe(0);
+      await note(s, id, "7");
+      expect(await s.store.trimCheckpoints(9)).toBe(0);
+      expect(await s.store.trimCheckpoints(2)).toBe(2);
+      expect(await texts(s)).toEqual(["7", "6"]);
+    });
+
+    test("never takes the progress from which the next attempt starts", async (s) => {
+      const quiet = await s.granted({ task: "t" });
+      await note(s, quiet.job.id, "half way");
+      const loud = (await s.granted({ task: "t" })).job.id;
+      await note(s, loud, "1", "2", "3");
+      await s.store.trimCheckpoints(2);
+      await s.settle(quiet, end("returned"));
+      expect(only(await s.acquire()).checkpoint).toBe("half way");
+    });
+
+    test("lets errors not push out that progress either", async (s) => {
+      const id = await s.enqueueOne({ settings: { retries: 9 } });
+      const first = only(await s.acquire());
+      await note(s, id, "half way");
+      await s.settle(first, end("exit"), audit());
+      for (let attempt = 0; attempt < 3; attempt++) {
+        await s.passTime(60_000);
+        await s.settle(only(await s.acquire()), end("exit"), audit());
+      }
+      await s.store.trimCheckpoints(2);
+      await s.passTime(60_000);
+      expect(only(await s.acquire()).checkpoint).toBe("half way");
+    });
+
+    test("of an empty store takes nothing", async (s) => {
+      expect(await s.store.trimCheckpoints(1)).toBe(0);
+    });
+  });
+
+  describe("saveWorker", () => {
+    test("registers a worker and everything about it", async (s) => {
+      const plain = worker();
+      const full = worker({
+        id: "w2",
+        name: "späße",
+        queues: ["mail", "b"],
+        stopped_at_ms: 3_000,
+        ended: "clean",
+      });
+      await s.store.saveWorker(plain);
+      await s.store.saveWorker(full);
+      const saved = (await s.store.workers()).toSorted((a, b) => a.id.localeCompare(b.id));
+      expect(saved).toEqual([plain, full]);
+    });
+
+    test("of a known worker brings its record up to date", async (s) => {
+      await s.store.saveWorker(worker());
+      const later = worker({ slots: 5, seen_at_ms: 9_000, stopped_at_ms: 9_500, ended: "dead" });
+      await s.store.saveWorker(later);
+      expect(await s.store.workers()).toEqual([later]);
+    });
+
+    test("of a worker that was given up and is back makes it a live one again", async (s) => {
+      await s.store.saveWorker(worker({ stopped_at_ms: 3_000, ended: "dead" }));
+      await s.store.saveWorker(worker({ seen_at_ms: 4_000 }));
+      expect(await s.store.workers()).toEqual([worker({ seen_at_ms: 4_000 })]);
+    });
+  });
+}

@@ -1,0 +1,162 @@
+/**
+ * The store in memory, as short as it can be said: a map of jobs, with `transition` as the only rule. It answers what
+ * a real store must answer. Ids and the clock are the real store's, so that both speak of the same jobs and moments.
+ */
+
+import { expect } from "bun:test";
+import type { Cause, Job, NewJob } from "../../src/core/job.ts";
+import { isFinished } from "../../src/core/job.ts";
+import type { Change, JobEvent, Refusal } from "../../src/core/transition.ts";
+import { isRefusal, transition } from "../../src/core/transition.ts";
+import type * as Contract from "../../src/store/store.ts";
+import { jobIn } from "../support/jobs.ts";
+
+export interface ReferenceAttempt {
+  token: number;
+  worker: string;
+  cause: Cause | null;
+}
+
+export class Reference {
+  now_ms = 0;
+  readonly jobs = new Map<number, Job>();
+  readonly attempts = new Map<number, ReferenceAttempt[]>();
+  readonly #progress = new Map<number, string>();
+
+  /** What the batch would answer; null where an id is to be given out by the store. */
+  plan(asked: NewJob): { id: number | null } | { error: "key_exists" } {
+    const live = this.#live(asked.key);
+    if (live === null) return { id: null };
+    if (asked.if_exists === "skip") return { id: live.id };
+    return asked.if_exists === "fail" || live.state.name === "running" ? { error: "key_exists" } : { id: null };
+  }
+
+  add(id: number, asked: NewJob): void {
+    const live = this.#live(asked.key);
+    if (live) this.#apply(live.id, { type: "cancel", reason: "replaced" });
+    const run_at_ms = Math.max(asked.run_at_ms ?? this.now_ms, this.now_ms + asked.delay_ms);
+    const name = run_at_ms > this.now_ms ? "scheduled" : "pending";
+    const { queue, task, key, priority, settings } = asked;
+    this.jobs.set(id, jobIn({ name, run_at_ms }, { id, queue, task, key, priority, settings, run_at_ms }));
+    this.attempts.set(id, []);
+  }
+
+  acquire(request: Contract.AcquireRequest): { id: number; token: number; checkpoint: string | null }[] {
+    this.promote();
+    const { queues, task, count, holder } = request;
+    const rank = (job: Job): number => (queues === null ? 0 : queues.indexOf(job.queue));
+    const ready = this.#all()
+      .filter((job) => job.state.name === "pending" && rank(job) >= 0 && (task === null || job.task === task))
+      .toSorted((a, b) => rank(a) - rank(b) || b.priority - a.priority || a.run_at_ms - b.run_at_ms || a.id - b.id);
+    return ready.slice(0, count).map(({ id, settings }) => {
+      const lease_ms = typeof settings.lease_ms === "number" ? settings.lease_ms : request.lease_ms;
+      this.#apply(id, { type: "acquire", holder, lease_ms });
+      const { token } = this.#get(id);
+      this.attempts.get(id)?.push({ token, worker: holder, cause: null });
+      return { id, token, checkpoint: this.#progress.get(id) ?? null };
+    });
+  }
+
+  extend({ id, token, expires_in_ms, beat_age_ms }: Contract.ExtendRequest): string {
+    const asked = this.#get(id).state.name === "running" && this.#isAsked(id);
+    const refusal = this.#apply(id, { type: "extend", token, lease_ms: expires_in_ms - (beat_age_ms ?? 0) });
+    return refusal ? refusal.refused : asked ? "extended, cancel requested" : "extended";
+  }
+
+  settle({ id, token, change }: Contract.SettleRequest): string {
+    const job = this.#get(id);
+    const { ended } = change;
+    if (ended === null) throw new Error("an attempt that did not end can't be settled");
+    const outcome = transition(job, { type: "settle", token, end: ended }, this.#moment());
+    if (isRefusal(outcome)) return `stale, ${outcome.refused}`;
+    // The worker may not have known of a request to stop; only what comes to the same is taken from it.
+    if (outcome.state.name !== change.state.name) return "cancelling";
+    this.#write(id, outcome);
+    return "applied";
+  }
+
+  checkpoint({ id, token, text }: Contract.CheckpointRequest): string {
+    const refusal = transition(this.#get(id), { type: "extend", token, lease_ms: 0 }, this.#moment());
+    if (isRefusal(refusal)) return refusal.refused;
+    this.#progress.set(id, text);
+    return "accepted";
+  }
+
+  expired({ grace_ms, dead_holders }: Contract.ExpiredQuery): number[] {
+    const found = this.#all().flatMap(({ id, state }) => (state.name === "running" ? [{ id, ...state }] : []));
+    return found
+      .filter((lease) => lease.expires_at_ms + grace_ms < this.now_ms || dead_holders.includes(lease.holder))
+      .toSorted((a, b) => a.expires_at_ms - b.expires_at_ms || a.id - b.id)
+      .map(({ id }) => id);
+  }
+
+  recover({ id, token, expires_at_ms, change }: Contract.RecoverRequest): "recovered" | "changed" {
+    const { state, token: current } = this.#get(id);
+    if (state.name !== "running" || current !== token || state.expires_at_ms !== expires_at_ms) return "changed";
+    if (this.#isAsked(id) && change.state.name !== "cancelled") return "changed";
+    this.#write(id, change);
+    return "recovered";
+  }
+
+  cancel(id: number, reason: string | null): string {
+    const { state } = this.#get(id);
+    if (this.#apply(id, { type: "cancel", reason })) return "finished";
+    return state.name === "running" ? "cancelling" : "cancelled";
+  }
+
+  retry(id: number): string {
+    const { state, key } = this.#get(id);
+    if (isFinished(state) && this.#live(key)) return "key_taken";
+    return this.#apply(id, { type: "retry" }) ? "not_finished" : "pending";
+  }
+
+  promote(): number {
+    return this.#all().filter(({ id }) => this.#apply(id, { type: "due" }) === null).length;
+  }
+
+  cancelRequests(holder: string): string[] {
+    return this.#all()
+      .filter(({ id, state }) => state.name === "running" && state.holder === holder && this.#isAsked(id))
+      .map(({ id, token }) => `${id} ${token}`);
+  }
+
+  #all(): Job[] {
+    return [...this.jobs.values()];
+  }
+
+  #get(id: number): Job {
+    const job = this.jobs.get(id);
+    if (!job) throw new Error(`the model has no job ${id}`);
+    return job;
+  }
+
+  #live(key: string | null): Job | null {
+    return this.#all().find((job) => key !== null && job.key === key && !isFinished(job.state)) ?? null;
+  }
+
+  #isAsked(id: number): boolean {
+    const { state } = this.#get(id);
+    return state.name === "running" && state.cancel_requested_at_ms !== null;
+  }
+
+  #moment(): { now_ms: number; random: () => number } {
+    return { now_ms: this.now_ms, random: () => 0.5 };
+  }
+
+  #apply(id: number, event: JobEvent): Refusal | null {
+    const answer = transition(this.#get(id), event, this.#moment());
+    if (isRefusal(answer)) return answer;
+    this.#write(id, answer);
+    return null;
+  }
+
+  #write(id: number, { state, token, failures, result, reason, ended }: Change): void {
+    const job = this.#get(id);
+    const run_at_ms = "run_at_ms" in state ? state.run_at_ms : job.run_at_ms;
+    this.jobs.set(id, { ...job, state, token, failures, result, reason, run_at_ms });
+    if (ended === null) return;
+    const attempt = this.attempts.get(id)?.at(-1);
+    expect(attempt).toMatchObject({ token, cause: null });
+    if (attempt) attempt.cause = ended.cause;
+  }
+}

@@ -1,0 +1,31 @@
+/**
+ * The one suite that every store passes. It knows nothing but the interface: an engine brings a function that opens an
+ * empty store and lets its time pass.
+ */
+
+import { describe } from "bun:test";
+import { acquireContract } from "./acquire.ts";
+import { controlContract } from "./control.ts";
+import { enqueueContract } from "./enqueue.ts";
+import { handlesContract } from "./handles.ts";
+import { holderContract } from "./holder.ts";
+import { readContract } from "./read.ts";
+import { recordsContract } from "./records.ts";
+import { recoverContract } from "./recover.ts";
+import { settleContract } from "./settle.ts";
+import { storeTest, type OpenStore } from "./subject.ts";
+
+export function storeContract(name: string, open: OpenStore): void {
+  describe(`the ${name} store`, () => {
+    const test = storeTest(open);
+    enqueueContract(test);
+    acquireContract(test);
+    holderContract(test);
+    settleContract(test);
+    recoverContract(test);
+    controlContract(test);
+    readContract(test);
+    recordsContract(test);
+    handlesContract(test);
+  });
+}

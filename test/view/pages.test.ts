@@ -1,0 +1,205 @@
+/** The two pages of `inspect`: the overview, and everything about one job. */
+
+import { describe, expect, test } from "bun:test";
+import { jobText, type JobPage } from "../../src/view/job.ts";
+import { overviewText, queuesText, queuesTsv, summarizeQueues } from "../../src/view/overview.ts";
+import { changedSettings } from "../../src/view/settings.ts";
+import { bar } from "../../src/view/progress.ts";
+import { ansi, plain } from "../../src/view/style.ts";
+import { displayWidth } from "../../src/view/text.ts";
+import { DEFAULT_SETTINGS } from "../../src/core/job.ts";
+import { end } from "../support/jobs.ts";
+import { attempt, checkpoint, failed, HOUR_MS, now_ms, overview, running, screen } from "./fixture.ts";
+
+const page = (overrides: Partial<JobPage> = {}): JobPage => ({
+  job: failed({ queue: "builds", priority: 5, cwd: "/srv/app", env: { TOKEN: "secret-value" } }),
+  reason: "silent 5m02s of 5m",
+  attempts: [
+    attempt({
+      started_at_ms: now_ms - 3 * HOUR_MS,
+      ended_at_ms: now_ms - 3 * HOUR_MS + 302_000,
+      end: end("silent", { error: "silent 5m02s of 5m", last_line: "\u001b[1mlinking…\u001b[0m" }),
+    }),
+    attempt({
+      attempt: 2,
+      host: "ci-1",
+      started_at_ms: now_ms - 2 * HOUR_MS,
+      ended_at_ms: now_ms - 2 * HOUR_MS + 12_000,
+      end: end("exit", { exit_code: 2, error: "exit code 2", last_line: "make: *** Error 2" }),
+    }),
+  ],
+  checkpoints: [checkpoint()],
+  parents: [],
+  last_lines: ["cc -c a.c", "\u001b[32mok\u001b[0m\tb.c"],
+  ...overrides,
+});
+
+describe("the page of a job", () => {
+  test("begins with its state, the reason and its command", () => {
+    const [head, command] = jobText(page(), screen()).split("\n");
+    expect(head).toBe("Job 101  failed  silent 5m02s of 5m");
+    expect(command).toBe("$ make -j8 all");
+  });
+
+  test("shows its attempts as a timeline, one line each", () => {
+    expect(jobText(page(), screen())).toContain(
+      [
+        "Attempts",
+        "#  STARTED   TOOK  END                 EXIT  HOST  BEATS  LAST LINE",
+        "─".repeat(75),
+        "1   3h ago  5m02s  silent 5m02s of 5m     ·  ci-3    211  linking…",
+        "2   2h ago    12s  exit                   2  ci-1    211  make: *** Error 2",
+      ].join("\n"),
+    );
+  });
+
+  test("shows names of its environment and never a value", () => {
+    const text = jobText(page(), screen());
+    expect(text).toMatch(/^environment +TOKEN$/m);
+    expect(text).not.toContain("secret-value");
+  });
+
+  test("shows checkpoints and the last lines it printed", () => {
+    const text = jobText(page(), screen());
+    expect(text).toContain("1h ago  progress      1  page 41");
+    expect(text).toContain("Last lines\n│ cc -c a.c\n│ ok    b.c\n");
+  });
+
+  test("shows when it was created, started and finished, and how long it took", () => {
+    const text = jobText(page(), screen());
+    expect(text).toMatch(/^created +2026-05-02 07:00:00Z \(3h ago\)$/m);
+    expect(text).toMatch(/^finished +2026-05-02 09:48:00Z \(12m ago\), took 2m$/m);
+  });
+
+  test("shows lease and progress while it runs", () => {
+    const job = running({ progress: 40, message: "linking" });
+    const text = jobText(page({ job, reason: null, attempts: [attempt()] }), screen());
+    expect(text).toMatch(/^lease +ends in 4m, token 1, held by ci-3:8841:a1f$/m);
+    expect(text).toMatch(/^progress +━{8}─{12} 40 % linking$/m);
+    expect(text).toMatch(/^1 +3m ago +3m12s +running/m);
+  });
+
+  test("leaves out what there is nothing to say about", () => {
+    const text = jobText(page({ job: running(), attempts: [], checkpoints: [], last_lines: [] }), screen());
+    expect(text).not.toMatch(/Attempts|Checkpoints|Last lines|task|key|input|queue/);
+  });
+
+  test.each([40, 60, 120])("keeps its tables within %d columns", (width) => {
+    const lines = jobText(page(), screen(width)).split("\n");
+    expect(Math.max(...lines.map(displayWidth))).toBeLessThanOrEqual(width);
+  });
+
+  test("can't be made to send escape sequences by anything in it", () => {
+    const evil = "\u001b]0;owned\u0007\u009b2J";
+    const job = running({ argv: [evil], cwd: evil, message: evil, task: evil, key: evil, env: { [evil]: evil } });
+    const text = jobText(
+      page({ job, reason: evil, last_lines: [evil], checkpoints: [checkpoint({ text: evil })] }),
+      screen(),
+    );
+    expect(text.replaceAll("\n", "")).not.toMatch(/\p{Cc}/u);
+  });
+});
+
+describe("settings", () => {
+  test("that are the defaults are not worth a word", () => {
+    expect(changedSettings(DEFAULT_SETTINGS)).toEqual([]);
+  });
+
+  test("that differ are told in words", () => {
+    const changed = changedSettings({
+      retries: 0,
+      backoff: { first_ms: 2_000, factor: 3, max_ms: 300_000, jitter: 0.2 },
+      retry_on: "lost",
+      fatal_exit: [
+        [2, 2],
+        [64, 78],
+      ],
+      timeout_ms: 600_000,
+      lease_ms: "auto",
+      beat: "timer",
+      pty: true,
+      log_limit_bytes: 1_536,
+      output_limit_bytes: 0,
+    });
+    expect(changed).toEqual([
+      "no retries",
+      "backoff 2s ×3 to 5m",
+      "retried only when its worker is lost",
+      "exit 2,64-78 not retried",
+      "timeout 10m",
+      "lease auto",
+      "beats by timer",
+      "on a terminal (pty)",
+      "log up to 1.5 KiB",
+      "output up to 0 B",
+    ]);
+  });
+});
+
+describe("the overview", () => {
+  test("shows queues by state, paused ones marked, and empty ones only when paused", () => {
+    expect(queuesText(overview().queues, screen())).toBe(
+      [
+        "QUEUE          RUNNING  PENDING  SCHEDULED  BLOCKED  COMPLETED  FAILED  CANCELLED",
+        "─".repeat(81),
+        "default              ·       12          ·        ·      18204       ·          ·",
+        "gpu (paused)         1        ·          ·        ·          ·       ·          ·",
+        "mail (paused)        ·        ·          ·        ·          ·       ·          ·",
+        "",
+      ].join("\n"),
+    );
+  });
+
+  test("sums counts of one queue and state", () => {
+    const count = { queue: "q", state: "failed", count: 2 } as const;
+    expect(summarizeQueues([count, count], [])[0]?.counts.failed).toBe(4);
+  });
+
+  test("tells of leases, workers, retries and recovery in a line each", () => {
+    const text = overviewText(overview(), screen());
+    expect(text).toMatch(/^Leases +3 held, 1 stale, next ends in 1m$/m);
+    expect(text).toMatch(/^Workers +1 live, 1 of 4 slots busy, 1 missing$/m);
+    expect(text).toMatch(/^Retries +812 without, 40 after 1$/m);
+    expect(text).toMatch(/^Recovery +7 found, 6 recovered, 1 failed, 1 orphan killed, last sweep 40s ago$/m);
+  });
+
+  test("lists workers that are there and the latest failures", () => {
+    const text = overviewText(overview(), screen());
+    expect(text).toMatch(/^builder +live/m);
+    expect(text).not.toMatch(/^old /m);
+    expect(text).toMatch(/^101 +12m ago +make -j8 all +silent 5m02s of 5m$/m);
+  });
+
+  test.each([60, 120])("fits into %d columns", (width) => {
+    const lines = overviewText(overview(), screen(width)).split("\n");
+    expect(Math.max(...lines.map(displayWidth))).toBeLessThanOrEqual(width);
+  });
+
+  test("of an empty store says how to begin", () => {
+    const empty = { queues: [], workers: [], retries: [], failures: [], recovery: null };
+    const text = overviewText({ ...empty, leases: { held: 0, stale: 0, next_expires_at_ms: null } }, screen());
+    expect(text).toContain("lease enqueue -- COMMAND");
+    expect(text).toMatch(/^Workers +none live$/m);
+    expect(text).toMatch(/^Recovery +no sweep yet$/m);
+  });
+
+  test("is the same with colour, but for the colour", () => {
+    const coloured = overviewText(overview(), screen(100, ansi));
+    expect(coloured).toContain("\u001b[31m1 stale\u001b[0m");
+    expect(Bun.stripANSI(coloured)).toBe(overviewText(overview(), screen(100)));
+  });
+
+  test("for pipes has a queue per line with a number for every state", () => {
+    expect(queuesTsv(overview().queues, screen()).split("\n")[1]).toBe("gpu\tpaused\t1\t0\t0\t0\t0\t0\t0");
+  });
+});
+
+test("a bar is as long as asked, whatever the fraction", () => {
+  expect([-1, 0, 0.5, 1, 7].map((fraction) => bar(fraction, 4, plain))).toEqual([
+    "────",
+    "────",
+    "━━──",
+    "━━━━",
+    "━━━━",
+  ]);
+});
