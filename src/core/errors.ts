@@ -55,3 +55,8 @@ export class LeaseError extends Error {
 export function assert(condition: unknown, message: string): asserts condition {
   if (!condition) throw new Error(`broken invariant: ${message}`);
 }
+
+/** The words of anything that was thrown. */
+export function message(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -19,6 +19,8 @@ export interface Attempt {
   worker: string;
   host: string;
   process: ProcessIdentity | null;
+  /** How long its lease is from each beat on. */
+  lease_ms: number;
   started_at_ms: number;
   ended_at_ms: number | null;
   end: AttemptEnd | null;

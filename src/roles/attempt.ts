@@ -4,7 +4,9 @@
  */
 
 import type { Clock } from "../core/clock.ts";
+import { sleep } from "../core/clock.ts";
 import { formatDuration } from "../core/duration.ts";
+import { message } from "../core/errors.ts";
 import type { Beat } from "../core/job.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 import type { AttemptEnd } from "../core/transition.ts";
@@ -53,6 +55,7 @@ const FORCED_GRACE_MS = 10_000;
 /** A job that lives longer than this has its process noted in the store at once, a shorter one when it ends. */
 const NOTE_AFTER_MS = 50;
 const LAST_LINES = 10;
+const NEVER_RAN: Exit = { cause: "exit", exit_code: null, signal: null, error: null };
 
 export class Attempt {
   readonly lease: Lease;
@@ -110,6 +113,8 @@ export class Attempt {
     if (token > 1) {
       await killRemains({ job: job.id, token: token - 1, store: store_url, process: grant.previous }, clock);
     }
+    // A stop may have come while the remains of an earlier attempt were cleared away.
+    if (this.#stop !== null) return this.#describe(NEVER_RAN, null);
     const output_path = `${scratch}/output-${job.id}-${token}`;
     const file = this.#openLogFile();
     this.#attach();
@@ -132,8 +137,6 @@ export class Attempt {
         onLeftover: () => this.#say("warn", "ended and left processes behind; stopping them"),
       },
     );
-    // A cancel may have come while the remains of an earlier attempt were cleared away.
-    if (this.#stop !== null) this.#run.kill();
     const exit = await this.#run.done;
     this.#heartbeat.beat(0);
     this.#release();
@@ -231,13 +234,23 @@ export class Attempt {
 
   async #settle(end: AttemptEnd, finishLogs: () => Promise<void>): Promise<Release> {
     await finishLogs();
-    const release = await this.#options.manager.release(this.lease, {
-      end,
-      process: this.#process,
-      last_lines: this.#tail.lines(LAST_LINES),
-    });
+    const ending = { end, process: this.#process, last_lines: this.#tail.lines(LAST_LINES) };
+    const release = await this.#write(() => this.#options.manager.release(this.lease, ending));
     if (release.status === "stale") this.#say("warn", `its result came too late and is kept as a stale checkpoint`);
     return release;
+  }
+
+  /** A result is worth more than one try: until the lease is over, nobody else can have the job. */
+  async #write<T>(write: () => Promise<T>): Promise<T> {
+    for (let delay_ms = 50; ; delay_ms = Math.min(delay_ms * 2, 5_000)) {
+      try {
+        return await write();
+      } catch (error) {
+        if (this.lease.remaining() < delay_ms) throw error;
+        this.#say("warn", `its end could not be written, trying again: ${message(error)}`);
+        await sleep(this.#options.clock, delay_ms);
+      }
+    }
   }
 
   #variables(output_path: string): Record<string, string | null> {
@@ -282,9 +295,11 @@ export class Attempt {
   }
 
   #extensionFailed(error: unknown, in_a_row: number): void {
-    const message = error instanceof Error ? error.message : String(error);
     const row = in_a_row >= FAILURES_REPORTED ? `, ${in_a_row} times in a row` : "";
-    this.#say(in_a_row >= FAILURES_REPORTED ? "error" : "warn", `its lease could not be extended${row}: ${message}`);
+    this.#say(
+      in_a_row >= FAILURES_REPORTED ? "error" : "warn",
+      `its lease could not be extended${row}: ${message(error)}`,
+    );
   }
 
   get #beat(): Beat {

@@ -29,7 +29,7 @@ export function jobEnvironment(
   return env;
 }
 
-function explainStart(error: unknown, { argv, cwd }: SpawnOptions): unknown {
+export function explainStart(error: unknown, { argv, cwd }: Pick<SpawnOptions, "argv" | "cwd">): unknown {
   if (error instanceof LeaseError) return error;
   const { code, message } = error as NodeJS.ErrnoException;
   const command = argv[0] ?? "";

@@ -57,7 +57,8 @@ export interface Store {
 
   attempts(id: number): Promise<Attempt[]>;
 
-  checkpoints(query: { job?: number; task?: string; limit: number }): Promise<Checkpoint[]>;
+  /** The newest first. */
+  checkpoints(query: CheckpointQuery): Promise<Checkpoint[]>;
 
   /** What an attempt printed, from a position on, in order; at most `limit` pieces. */
   logs(query: { job: number; attempt: number; from: number; limit: number }): Promise<LogChunk[]>;
@@ -65,12 +66,19 @@ export interface Store {
   /** How many jobs there are, by queue and state. */
   counts(): Promise<QueueCount[]>;
 
+  /** How many finished jobs needed how many retries. */
+  retryCounts(): Promise<{ retries: number; jobs: number }[]>;
+
   /** What the acquirer of these queues still has ahead of it. */
   backlog(query: { queues: readonly string[] | null; task: string | null }): Promise<Backlog>;
 
+  /** When the next scheduled job is due, whatever its queue; null: none is scheduled. */
+  nextDue(): Promise<number | null>;
+
   saveWorker(worker: WorkerRecord): Promise<void>;
 
-  workers(): Promise<WorkerRecord[]>;
+  /** Live ones first; `live_on` keeps to those of a host that have not ended. */
+  workers(query?: { live_on: string }): Promise<WorkerRecord[]>;
 
   /** Moves due jobs to pending; answers how many. */
   promote(): Promise<number>;
@@ -153,6 +161,13 @@ export interface Audit {
   last_lines: readonly string[];
   granted_at_ms: number | null;
   expires_at_ms: number | null;
+}
+
+export interface CheckpointQuery {
+  job?: number;
+  task?: string;
+  kind?: Checkpoint["kind"];
+  limit: number;
 }
 
 export interface LogWrite {

@@ -14,7 +14,7 @@ export interface WorkerRow {
 /** `missing`: it has not ended, and has not been heard of for a while. */
 export type WorkerState = "live" | "missing" | "stopped" | "dead";
 
-export const MISSING_AFTER_MS = 60_000;
+const MISSING_AFTER_MS = 60_000;
 
 export function workerState(worker: WorkerRecord, now_ms: number): WorkerState {
   if (worker.stopped_at_ms !== null) return worker.ended === "dead" ? "dead" : "stopped";

@@ -4,18 +4,18 @@
  */
 
 import * as fc from "fast-check";
-import { CAUSES, type Cause, type NewJob } from "../../src/core/job.ts";
-import { newJob } from "../support/jobs.ts";
+import { CAUSES, type Cause } from "../../src/core/job.ts";
+import type { JobOverrides } from "../support/jobs.ts";
 
 export type Command =
-  | { do: "enqueue"; jobs: NewJob[] }
+  | { do: "enqueue"; jobs: JobOverrides[] }
   | { do: "acquire"; holder: string; queues: string[] | null; task: string | null; count: number }
   | { do: "extend"; grant: number; expires_in_ms: number; beat_age_ms: number | null }
   | { do: "settle"; grant: number; cause: Cause; informed: boolean }
   | { do: "checkpoint"; grant: number; text: string }
   | { do: "look"; grace_ms: number; dead_holders: string[] }
   | { do: "recover" }
-  | { do: "cancel"; job: number; reason: string | null }
+  | { do: "cancel"; job: number; running: boolean; reason: string | null }
   | { do: "retry"; job: number }
   | { do: "promote" }
   | { do: "pass"; ms: number }
@@ -45,12 +45,12 @@ export function commandSequences(exact: boolean): fc.Arbitrary<Command[]> {
       retry_on: fc.constantFrom("any" as const, "any" as const, "lost" as const),
       lease_ms: fc.constantFrom(null, ...leases),
     })
-    .map(({ retries, retry_on, lease_ms, ...rest }) => newJob({ ...rest, settings: { retries, retry_on, lease_ms } }));
+    .map(({ retries, retry_on, lease_ms, ...rest }) => ({ ...rest, settings: { retries, retry_on, lease_ms } }));
 
   const kinds: [number, fc.Arbitrary<Command>][] = [
-    [4, command({ do: "enqueue", jobs: fc.array(jobs, { minLength: 1, maxLength: 3 }) })],
+    [4, command({ do: "enqueue", jobs: fc.array(jobs, { minLength: 1, maxLength: 2 }) })],
     [
-      5,
+      6,
       command({
         do: "acquire",
         holder: holders,
@@ -79,7 +79,7 @@ export function commandSequences(exact: boolean): fc.Arbitrary<Command[]> {
       }),
     ],
     [2, command({ do: "recover" })],
-    [2, command({ do: "cancel", job: recent, reason: fc.constantFrom(null, "not needed") })],
+    [2, command({ do: "cancel", job: recent, running: fc.boolean(), reason: fc.constantFrom(null, "not needed") })],
     [2, command({ do: "retry", job: recent })],
     [1, command({ do: "promote" })],
     [3, command({ do: "pass", ms: fc.constantFrom(10_000, 10_000, 20_000, ...(exact ? [1] : [])) })],

@@ -107,6 +107,24 @@ export function handlesContract(test: StoreTest): void {
       stop();
     });
 
+    test("can be stopped by what it calls, and then calls no more", async (s) => {
+      const other = await s.reopen();
+      let calls = 0;
+      let changed = Promise.withResolvers<void>();
+      const stop = s.store.watch(() => {
+        calls++;
+        stop();
+      });
+      const stopSecond = s.store.watch(() => changed.resolve());
+      for (let round = 0; round < 20; round++) {
+        await other.enqueue([newJob()]);
+        await changed.promise;
+        changed = Promise.withResolvers<void>();
+      }
+      stopSecond();
+      expect(calls).toBe(1);
+    });
+
     test("calls back no more once it is stopped", async (s) => {
       const other = await s.reopen();
       let calls = 0;

@@ -91,10 +91,11 @@ export class Reference {
   }
 
   recover({ id, token, expires_at_ms, change }: Contract.RecoverRequest): "recovered" | "changed" {
-    const { state, token: current } = this.#get(id);
+    const { state, token: current, reason } = this.#get(id);
     if (state.name !== "running" || current !== token || state.expires_at_ms !== expires_at_ms) return "changed";
     if (this.#isAsked(id) && change.state.name !== "cancelled") return "changed";
-    this.#write(id, change);
+    // A second request to stop may have brought a reason since the sweep looked.
+    this.#write(id, change.state.name === "cancelled" ? { ...change, reason: change.reason ?? reason } : change);
     return "recovered";
   }
 

@@ -58,7 +58,7 @@ describe("a table", () => {
       "  7  ./build.sh release  ·",
       "128  ls                  漢",
     ]);
-    expect(table(20)[2]).toBe("  7  ./build.s…  ·");
+    expect(table(20)[2]).toBe("  7  ./build.sh…  ·");
   });
 
   test("leaves out what may go only when cutting is not enough", () => {

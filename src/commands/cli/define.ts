@@ -37,6 +37,8 @@ export type Note = string | { title: string; rows: readonly (readonly [term: str
 /** Where a command's answers and complaints go, and what it knows of its surroundings. */
 export interface Io {
   stdout: (text: string) => void;
+  /** For what is not ours, and perhaps not text. */
+  stdoutBytes: (bytes: Uint8Array) => void;
   stderr: (text: string) => void;
   env: Readonly<Record<string, string | undefined>>;
   /** Whether stdout is a terminal. */
@@ -50,10 +52,10 @@ type One<F> = F extends { type: "enum"; options: readonly (infer Option)[] } ? O
 type Value<F> = F extends { type: "boolean" } ? boolean : One<F> | Missing<F>;
 
 /** A boolean is always there; a string or enum is undefined unless given, required or with a default. */
-export type FlagValues<A, R extends PropertyKey> = { [K in Exclude<keyof A, R>]: Value<A[K]> };
-export type FlagLists<A, R extends keyof A> = { [K in R]: One<A[K]>[] };
+type FlagValues<A, R extends PropertyKey> = { [K in Exclude<keyof A, R>]: Value<A[K]> };
+type FlagLists<A, R extends keyof A> = { [K in R]: One<A[K]>[] };
 
-export interface RunContext<A, R extends keyof A> {
+interface RunContext<A, R extends keyof A> {
   args: FlagValues<A & typeof SHARED_FLAGS, R>;
   /** Values of repeatable flags, in the order given. */
   lists: FlagLists<A, R>;

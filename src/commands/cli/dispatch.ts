@@ -1,5 +1,6 @@
 /**
- * argv → the one command it names → its exit code. Loads only that command; help is loaded only when it is shown.
+ * argv → the one command it names → its exit code. Loads only that command; what is for help and errors waits until
+ * it is needed, because every start pays for what stands here.
  *
  * Answers (help, version) go to stdout with code 0. Every error is one line on stderr, `lease: what to do`, and the
  * error's own code; an exception that nobody planned is 125. Without a command the short help is printed and the code
@@ -7,7 +8,6 @@
  */
 
 import { LeaseError } from "../../core/errors.ts";
-import { visible } from "../../view/text.ts";
 import { wantsColor } from "./color.ts";
 import type { AnyCommand, Io } from "./define.ts";
 import type { Page } from "./layout.ts";
@@ -15,7 +15,7 @@ import { nearest } from "./nearest.ts";
 import { scan, type Scanned } from "./scan.ts";
 import { COLOR_CHOICES, SHARED_FLAGS } from "./shared.ts";
 
-export interface CommandEntry {
+interface CommandEntry {
   description: string;
   group: string;
   /** What people of other queues would type instead; leads to a hint, not to the command. */
@@ -41,11 +41,14 @@ export async function dispatch(raw: readonly string[], commands: Commands, io: I
   try {
     return await route(raw, commands, io);
   } catch (error) {
-    return report(error, raw, io);
+    return await report(error, raw, io);
   }
 }
 
 async function route(raw: readonly string[], commands: Commands, io: Io): Promise<number> {
+  // Almost every line begins with its command, and there is nothing before it to look at.
+  const [first = ""] = raw;
+  if (Object.hasOwn(commands, first)) return run(first, raw.slice(1), commands, io);
   const front = scanOrHelp({ name: "lease", flags: FRONT_FLAGS, repeat: [], rest: "command" }, raw);
   const [name, ...rest] = front.rest;
   if (front.args["version"] === true) return run("version", [], commands, io);
@@ -114,7 +117,8 @@ async function page({ args }: Scanned, io: Io): Promise<Page> {
   return { width: pageWidth(io.columns), paint: wantsColor(choice, io) ? ansi : plain };
 }
 
-function report(error: unknown, raw: readonly string[], io: Io): number {
+async function report(error: unknown, raw: readonly string[], io: Io): Promise<number> {
+  const { visible } = await import("../../view/text.ts");
   if (error instanceof LeaseError) {
     io.stderr(`lease: ${visible(error.message)}\n`);
     return error.exit_code;

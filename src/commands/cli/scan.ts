@@ -97,18 +97,15 @@ function longFlag(state: Scan, word: string): void {
 function shortFlags(state: Scan, word: string): void {
   // `-queue` would be `-q ueue`; nobody means that.
   if (word.length > 2 && state.spellings.has(`-${word}`)) refuse(`unknown flag ${word}; did you mean -${word}?`);
-  const letters = Array.from(word.slice(1));
-  for (const [index, letter] of letters.entries()) {
-    const written = `-${letter}`;
-    const spelling = state.spellings.get(written) ?? unknown(state, index === 0 ? word : written);
+  for (let at = 1; at < word.length; at += 1) {
+    const written = `-${word.charAt(at)}`;
+    const spelling = state.spellings.get(written) ?? unknown(state, at === 1 ? word : written);
+    const attached = word.slice(at + 1);
+    const value = attached.startsWith("=") ? attached.slice(1) : attached;
     if (spelling.flag.type !== "boolean") {
-      const attached = letters.slice(index + 1).join("");
-      const value = attached === "" ? nextValue(state, written) : attached.replace(/^=/, "");
-      return store(state, written, spelling, value);
+      return store(state, written, spelling, attached === "" ? nextValue(state, written) : value);
     }
-    if (letters[index + 1] === "=") {
-      refuse(`${written} takes no value, and got ${told(letters.slice(index + 2).join(""))}`);
-    }
+    if (value !== attached) refuse(`${written} takes no value, and got ${told(value)}`);
     store(state, written, spelling, true);
   }
 }

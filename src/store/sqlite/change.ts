@@ -4,6 +4,7 @@
 
 import type { StateName } from "../../core/job.ts";
 import type { CancelAnswer, RetryAnswer } from "../store.ts";
+import { freeChildren } from "./dependencies.ts";
 import type { Statements } from "./statements.ts";
 
 export function cancel(
@@ -15,7 +16,10 @@ export function cancel(
   return ids.map((id) => {
     const state = stateOf(statements, id);
     if (state === null) return { id, status: "unknown", state };
-    if (statements.get("cancelWaiting").run(id, now_ms, reason).changes > 0) return { id, status: "cancelled", state };
+    if (statements.get("cancelWaiting").run(id, now_ms, reason).changes > 0) {
+      freeChildren(statements, id, now_ms);
+      return { id, status: "cancelled", state };
+    }
     const asked = statements.get("requestCancel").run(id, now_ms, reason).changes > 0;
     return { id, status: asked ? "cancelling" : "finished", state };
   });

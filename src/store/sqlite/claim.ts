@@ -34,6 +34,14 @@ export function acquire(statements: Statements, request: AcquireRequest, now_ms:
   return rows.map((row) => toGrant(statements, row, request, now_ms));
 }
 
+/** Whether an acquire could find anything, by reading alone. */
+export function mayAcquire(statements: Statements, request: AcquireRequest, now_ms: number): boolean {
+  const due_ms = statements.get("nextDue").get()?.["at_ms"] as number | null;
+  if (due_ms !== null && due_ms <= now_ms) return true;
+  if (request.queues === null) return (statements.get("nextQueue").get("")?.["queue"] ?? null) !== null;
+  return request.queues.some((queue) => statements.get("anyReady").get(queue) !== null);
+}
+
 function acquireFrom(
   statements: Statements,
   queue: string,
@@ -76,9 +84,10 @@ function toGrant(statements: Statements, row: SqlRow, request: AcquireRequest, n
   const token = row["token"] as number;
   row["input"] = statements.get("inputOf").get(id)?.["data"] ?? null;
   const job = toJob(row);
-  statements.get("insertAttempt").run(id, token, request.holder, request.host, now_ms);
   const expires_at_ms = row["expires_at_ms"] as number;
-  const grant = { job, lease_ms: expires_at_ms - now_ms, expires_at_ms, checkpoint: null, previous: null };
+  const lease_ms = expires_at_ms - now_ms;
+  statements.get("insertAttempt").run(id, token, request.holder, request.host, now_ms, lease_ms);
+  const grant = { job, lease_ms, expires_at_ms, checkpoint: null, previous: null };
   if (token === 1) return grant;
   const previous = statements.get("previousProcess").get(id, token - 1, request.host);
   return {

@@ -6,6 +6,7 @@ import { LeaseError } from "../../core/errors.ts";
 import type { NewJob, StateName } from "../../core/job.ts";
 import { checkNewJob } from "../../core/new_job.ts";
 import type { Enqueued } from "../store.ts";
+import { addDependencies, freeChildren } from "./dependencies.ts";
 import { envColumn, leaseColumn, settingsColumn } from "./rows.ts";
 import type { Statements } from "./statements.ts";
 
@@ -30,14 +31,16 @@ function makeRoom(statements: Statements, job: NewJob, id: number, state: StateN
     throw new LeaseError("key_exists", `key ${job.key} can't be replaced while job ${id} is running: cancel it first`);
   }
   statements.get("cancelWaiting").run(id, now_ms, `replaced by a new job with key ${job.key}`);
+  freeChildren(statements, id, now_ms);
 }
 
 function insert(statements: Statements, job: NewJob, now_ms: number): number {
   const run_at_ms = Math.max(job.run_at_ms ?? now_ms, now_ms + job.delay_ms);
+  const blocked = job.after.length + job.after_any.length > 0;
   const { last_id } = statements
     .get("insertJob")
     .run(
-      run_at_ms > now_ms ? "scheduled" : "pending",
+      blocked ? "blocked" : run_at_ms > now_ms ? "scheduled" : "pending",
       job.queue,
       job.priority,
       run_at_ms,
@@ -52,5 +55,6 @@ function insert(statements: Statements, job: NewJob, now_ms: number): number {
       envColumn(job.env),
     );
   if (job.input !== null) statements.get("insertInput").run(last_id, job.input);
+  if (blocked) addDependencies(statements, last_id, job, now_ms);
   return last_id;
 }

@@ -5,7 +5,7 @@
 import type { Job } from "../../core/job.ts";
 import type { Checkpoint, QueueCount } from "../../core/records.ts";
 import type { SqlValue } from "../../platform/platform.ts";
-import type { Backlog, ExpiredLease, ExpiredQuery, ListQuery } from "../store.ts";
+import type { Backlog, CheckpointQuery, ExpiredLease, ExpiredQuery, ListQuery } from "../store.ts";
 import { toAttempt, toCheckpoint, toJob } from "./rows.ts";
 import type { Statements } from "./statements.ts";
 import { SELECT_JOB } from "./statements.ts";
@@ -17,39 +17,46 @@ export function jobs(statements: Statements, ids: readonly number[]): (Job | nul
   });
 }
 
+/** Conditions that are put together at run time; `?` stands for the value. */
+class Conditions {
+  readonly params: SqlValue[] = [];
+  readonly #parts: string[] = [];
+
+  add(sql: string, value: SqlValue): void {
+    this.params.push(value);
+    this.#parts.push(sql.replace("?", `?${this.params.length}`));
+  }
+
+  where(): string {
+    return this.#parts.length === 0 ? "" : `WHERE ${this.#parts.join(" AND ")}`;
+  }
+}
+
+const IS_ONE_OF = "IN (SELECT value FROM json_each(?))";
+
 export function list(statements: Statements, query: ListQuery): Job[] {
-  const where: string[] = [];
-  const params: SqlValue[] = [];
-  const only = (sql: string, value: SqlValue) => {
-    params.push(value);
-    where.push(sql.replace("?", `?${params.length}`));
-  };
-  if (query.states) only("state IN (SELECT value FROM json_each(?))", JSON.stringify(query.states));
-  if (query.queues) only("queue IN (SELECT value FROM json_each(?))", JSON.stringify(query.queues));
-  if (query.task !== undefined) only("task = ?", query.task);
-  if (query.since_ms !== undefined) only("coalesce(finished_at_ms, started_at_ms, created_at_ms) >= ?", query.since_ms);
-  params.push(query.limit);
-  const condition = where.length === 0 ? "" : `WHERE ${where.join(" AND ")}`;
+  const only = new Conditions();
+  if (query.states) only.add(`state ${IS_ONE_OF}`, JSON.stringify(query.states));
+  if (query.queues) only.add(`queue ${IS_ONE_OF}`, JSON.stringify(query.queues));
+  if (query.task !== undefined) only.add("task = ?", query.task);
+  if (query.since_ms !== undefined) {
+    only.add("coalesce(finished_at_ms, started_at_ms, created_at_ms) >= ?", query.since_ms);
+  }
   const order = query.newest_first ? "DESC" : "ASC";
   return statements
-    .sql(`${SELECT_JOB} ${condition} ORDER BY id ${order} LIMIT ?${params.length}`)
-    .all(...params)
+    .sql(`${SELECT_JOB} ${only.where()} ORDER BY id ${order} LIMIT ?${only.params.length + 1}`)
+    .all(...only.params, query.limit)
     .map(toJob);
 }
 
-export function checkpoints(
-  statements: Statements,
-  query: { job?: number; task?: string; limit: number },
-): Checkpoint[] {
-  const [condition, params]: [string, SqlValue[]] =
-    query.job !== undefined
-      ? ["WHERE job_id = ?2", [query.job]]
-      : query.task !== undefined
-        ? ["WHERE task = ?2", [query.task]]
-        : ["", []];
+export function checkpoints(statements: Statements, query: CheckpointQuery): Checkpoint[] {
+  const only = new Conditions();
+  if (query.job !== undefined) only.add("job_id = ?", query.job);
+  if (query.task !== undefined) only.add("task = ?", query.task);
+  if (query.kind !== undefined) only.add("kind = ?", query.kind);
   return statements
-    .sql(`SELECT * FROM checkpoints ${condition} ORDER BY id DESC LIMIT ?1`)
-    .all(query.limit, ...params)
+    .sql(`SELECT * FROM checkpoints ${only.where()} ORDER BY id DESC LIMIT ?${only.params.length + 1}`)
+    .all(...only.params, query.limit)
     .map(toCheckpoint);
 }
 

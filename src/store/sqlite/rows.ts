@@ -107,6 +107,7 @@ export function toAttempt(row: SqlRow): Attempt {
     worker: row["worker"] as string,
     host: row["host"] as string,
     process: toProcess(row),
+    lease_ms: row["lease_ms"] as number,
     started_at_ms: row["started_at_ms"] as number,
     ended_at_ms: row["ended_at_ms"] as Int,
     end:

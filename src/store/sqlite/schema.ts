@@ -71,6 +71,7 @@ CREATE TABLE attempts (
   boot_id TEXT,
   pid INTEGER,
   pid_started INTEGER,
+  lease_ms INTEGER NOT NULL,
   started_at_ms INTEGER NOT NULL,
   ended_at_ms INTEGER,
   cause TEXT,

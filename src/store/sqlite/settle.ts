@@ -3,9 +3,11 @@
  * went wrong.
  */
 
+import { isFinished } from "../../core/job.ts";
 import type { AttemptEnd } from "../../core/transition.ts";
 import type { CheckpointRequest, RecoverRequest, SettleAnswer, SettleRequest } from "../store.ts";
 import { lossOf, noteProcess } from "./claim.ts";
+import { freeChildren } from "./dependencies.ts";
 import { stateColumns } from "./rows.ts";
 import type { StatementName, Statements } from "./statements.ts";
 
@@ -55,6 +57,7 @@ function end(
   if (changes === 0) return false;
   if (request.process !== null) noteProcess(statements, [{ id, token, ...request.process }]);
   if (change.ended !== null) endAttempt(statements, id, token, change.ended, now_ms);
+  if (isFinished(change.state)) freeChildren(statements, id, now_ms);
   if (request.audit !== null) audit(statements, request, now_ms, change.ended?.cause ?? "unknown");
   return true;
 }

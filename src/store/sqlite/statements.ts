@@ -22,7 +22,8 @@ const END_ATTEMPT = `UPDATE attempts SET ended_at_ms = ?3, cause = ?4, exit_code
   last_line = coalesce(?8, last_line), beats = max(beats, ?9) WHERE job_id = ?1 AND attempt = ?2`;
 
 const SETTLE = `UPDATE jobs SET state = ?3, run_at_ms = coalesce(?4, run_at_ms), finished_at_ms = ?5, failures = ?6,
-  cause = ?7, exit_code = ?8, error = ?9, output = ?10, reason = ?11, holder = NULL, expires_at_ms = NULL,
+  cause = ?7, exit_code = ?8, error = ?9, output = ?10,
+  reason = CASE WHEN ?3 = 'cancelled' THEN coalesce(?11, reason) ELSE ?11 END, holder = NULL, expires_at_ms = NULL,
   cancel_requested_at_ms = NULL
   WHERE id = ?1 AND state = 'running' AND token = ?2
     AND (cancel_requested_at_ms IS NULL OR ?3 IN ('completed', 'cancelled'))`;
@@ -46,6 +47,15 @@ export const SQL = {
   requestCancel: `UPDATE jobs SET cancel_requested_at_ms = coalesce(cancel_requested_at_ms, ?2),
     reason = coalesce(reason, ?3) WHERE id = ?1 AND state = 'running'`,
 
+  insertDependency: "INSERT INTO dependencies (job_id, parent_id, kind) VALUES (?1, ?2, ?3)",
+  childrenOf: "SELECT job_id, kind FROM dependencies WHERE parent_id = ?1 ORDER BY job_id",
+  unblock: `UPDATE jobs SET state = iif(run_at_ms > ?2, 'scheduled', 'pending')
+    WHERE id = ?1 AND state = 'blocked' AND NOT EXISTS (
+      SELECT 1 FROM dependencies AS d JOIN jobs AS parent ON parent.id = d.parent_id
+      WHERE d.job_id = ?1 AND parent.state <> 'completed'
+        AND (d.kind = 'success' OR parent.state NOT IN ('failed', 'cancelled')))`,
+  doom: `UPDATE jobs SET state = 'cancelled', finished_at_ms = ?2, reason = ?3 WHERE id = ?1 AND state = 'blocked'`,
+
   promote: `UPDATE jobs SET state = 'pending'
     WHERE id IN (SELECT id FROM jobs WHERE state = 'scheduled' AND run_at_ms <= ?1 ORDER BY run_at_ms LIMIT ?2)`,
   acquire: `${GRANT} WHERE id IN (SELECT id FROM jobs WHERE state = 'pending' AND queue = ?4 AND ${notPaused("?4")}
@@ -60,7 +70,8 @@ export const SQL = {
     WHERE state = 'pending' AND queue = ?1 AND task = ?2 AND ${notPaused("?1")}
     ORDER BY priority DESC, run_at_ms, id LIMIT 1`,
   inputOf: "SELECT data FROM inputs WHERE job_id = ?1",
-  insertAttempt: "INSERT INTO attempts (job_id, attempt, worker, host, started_at_ms) VALUES (?1, ?2, ?3, ?4, ?5)",
+  insertAttempt: `INSERT INTO attempts (job_id, attempt, worker, host, started_at_ms, lease_ms)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6)`,
   previousProcess: `SELECT boot_id, pid, pid_started FROM attempts
     WHERE job_id = ?1 AND attempt = ?2 AND host = ?3 AND pid IS NOT NULL`,
   lastProgress: `SELECT text FROM checkpoints WHERE job_id = ?1 AND kind = 'progress' ORDER BY id DESC LIMIT 1`,
@@ -99,6 +110,8 @@ export const SQL = {
   job: `${JOB_WITH_INPUT} WHERE id = ?1`,
   attempts: "SELECT * FROM attempts WHERE job_id = ?1 ORDER BY attempt",
   attempt: "SELECT * FROM attempts WHERE job_id = ?1 AND attempt = ?2",
+  retryCounts: `SELECT token - 1 AS retries, count(*) AS jobs FROM jobs
+    WHERE state IN ('completed', 'failed') GROUP BY token ORDER BY token`,
   counts: "SELECT queue, state, count(*) AS count FROM jobs GROUP BY queue, state ORDER BY queue, state",
 
   backlog: `SELECT
@@ -108,6 +121,9 @@ export const SQL = {
     (SELECT count(*) FROM jobs WHERE state = 'scheduled' AND token = 0 AND ${MINE})
       + (SELECT count(*) FROM jobs WHERE state = 'blocked' AND ${MINE}) AS waiting,
     (SELECT min(run_at_ms) FROM jobs WHERE state = 'scheduled' AND ${MINE}) AS next_due_ms`,
+
+  nextDue: "SELECT min(run_at_ms) AS at_ms FROM jobs WHERE state = 'scheduled'",
+  anyReady: "SELECT 1 AS found FROM jobs WHERE state = 'pending' AND queue = ?1 LIMIT 1",
 
   getMeta: "SELECT value FROM meta WHERE name = ?1",
   setMeta: "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = ?2",
@@ -123,6 +139,7 @@ export const SQL = {
       seen_at_ms, stopped_at_ms, ended)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
     ON CONFLICT (id) DO UPDATE SET slots = ?9, seen_at_ms = ?11, stopped_at_ms = ?12, ended = ?13`,
+  workersLiveOn: "SELECT * FROM workers WHERE host = ?1 AND stopped_at_ms IS NULL",
   workers: "SELECT * FROM workers ORDER BY stopped_at_ms IS NOT NULL, started_at_ms, id",
 } as const;
 

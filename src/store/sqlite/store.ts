@@ -8,7 +8,7 @@ import type { LogChunk, WorkerRecord } from "../../core/records.ts";
 import type { SqlDatabase } from "../../platform/platform.ts";
 import type * as Contract from "../store.ts";
 import { cancel, retry, trimCheckpoints } from "./change.ts";
-import { acquire, appendLogs, extend, noteProcess, promote } from "./claim.ts";
+import { acquire, appendLogs, extend, mayAcquire, noteProcess, promote } from "./claim.ts";
 import { enqueue } from "./enqueue.ts";
 import { backlog, checkpoints, counts, expired, jobs, list } from "./read.ts";
 import { toAttempt, toWorker, workerColumns } from "./rows.ts";
@@ -44,7 +44,9 @@ export class SqliteStore implements Contract.Store {
     return this.#writer.write(RANK.normal, () => enqueue(this.#statements, batch, this.#now()));
   }
 
-  acquire(request: Contract.AcquireRequest) {
+  async acquire(request: Contract.AcquireRequest) {
+    // Many idle workers wake up for one new job: those that find nothing must not queue for the write lock.
+    if (!mayAcquire(this.#statements, request, this.#now())) return [];
     return this.#writer.write(RANK.normal, () => acquire(this.#statements, request, this.#now()));
   }
 
@@ -100,7 +102,7 @@ export class SqliteStore implements Contract.Store {
     return this.#statements.get("attempts").all(id).map(toAttempt);
   }
 
-  async checkpoints(query: { job?: number; task?: string; limit: number }) {
+  async checkpoints(query: Contract.CheckpointQuery) {
     return checkpoints(this.#statements, query);
   }
 
@@ -112,8 +114,16 @@ export class SqliteStore implements Contract.Store {
     return counts(this.#statements);
   }
 
+  async retryCounts() {
+    return this.#statements.get("retryCounts").all() as { retries: number; jobs: number }[];
+  }
+
   async backlog(query: { queues: readonly string[] | null; task: string | null }) {
     return backlog(this.#statements, query);
+  }
+
+  async nextDue() {
+    return (this.#statements.get("nextDue").get()?.["at_ms"] ?? null) as number | null;
   }
 
   async saveWorker(worker: WorkerRecord) {
@@ -122,8 +132,12 @@ export class SqliteStore implements Contract.Store {
     });
   }
 
-  async workers() {
-    return this.#statements.get("workers").all().map(toWorker);
+  async workers(query?: { live_on: string }) {
+    const rows =
+      query === undefined
+        ? this.#statements.get("workers").all()
+        : this.#statements.get("workersLiveOn").all(query.live_on);
+    return rows.map(toWorker);
   }
 
   promote() {

@@ -9,24 +9,37 @@ import { watch as watchFile } from "node:fs";
 import { basename, dirname } from "node:path";
 import type { Statements } from "./statements.ts";
 
+/** A write is reported before its commit can be seen, so a look that finds nothing is repeated a little later. */
+const LOOKS_AFTER_MS = [0, 1, 5, 25];
+
 export function watchCommits(path: string, statements: Statements, changed: () => void): () => void {
   const wal = `${basename(path)}-wal`;
   const version = () => statements.sql("PRAGMA data_version").get()?.["data_version"];
   let seen = version();
-  let checking = false;
-  const check = () => {
-    checking = false;
+  let looks = LOOKS_AFTER_MS.length;
+  let timer: ReturnType<typeof setTimeout> | null = null;
+  const look = () => {
+    timer = null;
     const current = version();
-    if (current === seen) return;
-    seen = current;
-    changed();
+    if (current !== seen) {
+      seen = current;
+      changed();
+    }
+    next();
+  };
+  const next = () => {
+    const delay_ms = LOOKS_AFTER_MS[looks++];
+    if (delay_ms !== undefined) timer = setTimeout(look, delay_ms);
   };
   // The folder, not the file: a WAL may be removed and made again.
   const watcher = watchFile(dirname(path), (_event, name) => {
-    if (name !== wal || checking) return;
-    checking = true;
-    setImmediate(check);
+    if (name !== wal) return;
+    looks = 0;
+    if (timer === null) next();
   });
   watcher.unref();
-  return () => watcher.close();
+  return () => {
+    watcher.close();
+    if (timer !== null) clearTimeout(timer);
+  };
 }

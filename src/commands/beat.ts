@@ -1,0 +1,59 @@
+/** `lease beat`: a job says that it works, how far it is, and hears whether it should go on. */
+
+import { LeaseError } from "../core/errors.ts";
+import { command } from "./cli/define.ts";
+import { withStore } from "./context.ts";
+import { leaseLost, ownJob } from "./own_job.ts";
+
+export default command({
+  meta: { name: "beat", description: "From inside a job: prove that it works, and hear whether to go on" },
+  args: {
+    progress: { type: "string", valueHint: "PERCENT", description: "How far it is, 0 to 100" },
+    message: { type: "string", valueHint: "TEXT", description: "What it is doing" },
+  },
+  rest: "none",
+  examples: [
+    ["lease beat --progress 40 --message 'linking'", "in a script that prints nothing for long"],
+    ["lease beat || exit", "end when cancel was requested or the lease is lost"],
+  ],
+  notes: [
+    {
+      title: "Exit codes",
+      rows: [
+        ["0", "go on"],
+        ["3", "cancel was requested: clean up and end"],
+        ["4", "the lease is lost: stop at once, somebody else may be at it"],
+      ],
+    },
+  ],
+  run: async ({ args, io }) => {
+    const { id, token } = ownJob(io.env);
+    const progress = args.progress === undefined ? null : parsePercent(args.progress);
+    return withStore(args, io, { create: false }, async ({ store }) => {
+      const attempt = (await store.attempts(id)).find((other) => other.token === token);
+      if (attempt === undefined)
+        throw new LeaseError("lease_lost", `there is no attempt ${token} of job ${id} any more`);
+      const [answer] = await store.extend([
+        {
+          id,
+          token,
+          expires_in_ms: attempt.lease_ms,
+          beat_age_ms: 0,
+          beats: 0,
+          progress,
+          message: args.message ?? null,
+        },
+      ]);
+      if (answer === undefined || answer.status !== "extended") throw leaseLost(id, answer?.status ?? "expired");
+      if (answer.cancel_requested)
+        throw new LeaseError("cancel_requested", `cancel of job ${id} was requested: end it`);
+      return 0;
+    });
+  },
+});
+
+function parsePercent(text: string): number {
+  const value = /^\d+(\.\d+)?%?$/.test(text) ? Number.parseFloat(text) : Number.NaN;
+  if (value >= 0 && value <= 100) return value;
+  throw new LeaseError("usage", `--progress "${text}" is not a percentage from 0 to 100`);
+}

@@ -1,0 +1,46 @@
+/** `lease checkpoint`: a job notes how far it is, and its next attempt reads the last note. */
+
+import { LeaseError } from "../core/errors.ts";
+import { INPUT_LIMIT_BYTES } from "../core/job.ts";
+import { command } from "./cli/define.ts";
+import { readStdin, withStore } from "./context.ts";
+import { leaseLost, ownJob } from "./own_job.ts";
+
+export default command({
+  meta: { name: "checkpoint", description: "From inside a job: note how far it is, for its next attempt" },
+  args: {},
+  rest: "words",
+  operands: "[TEXT|-]",
+  examples: [
+    ['lease checkpoint "page $page"', "note it"],
+    ["lease checkpoint", "print the last note; the same as $LEASE_CHECKPOINT at the start"],
+  ],
+  notes: [
+    {
+      title: "Exit codes",
+      rows: [
+        ["1", "without TEXT: there is no note"],
+        ["4", "the lease is lost: the note was not taken, stop at once"],
+      ],
+    },
+  ],
+  run: async ({ args, rest, io }) => {
+    const { id, token } = ownJob(io.env);
+    const text = rest[0] === "-" ? new TextDecoder().decode(await readStdin(INPUT_LIMIT_BYTES)) : rest[0];
+    if (rest.length > 1) throw new LeaseError("usage", "checkpoint takes one text: quote it");
+    if (text !== undefined && text.length > INPUT_LIMIT_BYTES) {
+      throw new LeaseError("input_too_large", "a checkpoint has at most 1 MiB: note where the data is instead");
+    }
+    return withStore(args, io, { create: false }, async ({ store }) => {
+      if (text === undefined) {
+        const [note] = await store.checkpoints({ job: id, kind: "progress", limit: 1 });
+        if (note === undefined) return 1;
+        io.stdout(`${note.text}\n`);
+        return 0;
+      }
+      const [answer] = await store.checkpoint([{ id, token, text }]);
+      if (answer !== "accepted") throw leaseLost(id, answer ?? "expired");
+      return 0;
+    });
+  },
+});

@@ -1,0 +1,61 @@
+/** `lease guard`: runs a command only while the job that calls it holds its lease. */
+
+import process from "node:process";
+import { LeaseError } from "../core/errors.ts";
+import { holdsLease } from "../core/transition.ts";
+import { systemClock } from "../platform/machine.ts";
+import { inheritRun } from "../runner/inherit.ts";
+import type { Store } from "../store/store.ts";
+import { command } from "./cli/define.ts";
+import { withStore } from "./context.ts";
+import { leaseLost, ownJob } from "./own_job.ts";
+
+/** How often the lease is looked at while the command runs. */
+const LOOK_EVERY_MS = 500;
+
+export default command({
+  meta: { name: "guard", description: "From inside a job: run a command only while the lease is held" },
+  args: {},
+  rest: "command",
+  examples: [["lease guard -- ./deploy.sh", "the step that must never run twice at the same time"]],
+  notes: [
+    "The lease is checked before the command starts and while it runs; when it is lost the command is killed.",
+    {
+      title: "Exit codes",
+      rows: [
+        ["4", "the lease is lost"],
+        ["other", "the command's own"],
+      ],
+    },
+  ],
+  run: async ({ args, rest, io }) => {
+    const { id, token } = ownJob(io.env);
+    if (rest.length === 0) throw new LeaseError("usage", "guard what? Write the command after --");
+    return withStore(args, io, { create: false }, async ({ store }) => {
+      await refuseWithoutLease(store, id, token);
+      const run = await inheritRun(rest);
+      let lost: LeaseError | null = null;
+      const look = () =>
+        refuseWithoutLease(store, id, token).catch((error) => {
+          if (!(error instanceof LeaseError) || error.code !== "lease_lost") return;
+          lost = error;
+          run.kill("SIGKILL");
+        });
+      const timer = setInterval(look, LOOK_EVERY_MS);
+      const pass = (signal: NodeJS.Signals) => run.kill(signal);
+      process.on("SIGTERM", pass).on("SIGINT", pass);
+      const code = await run.exit_code;
+      clearInterval(timer);
+      process.off("SIGTERM", pass).off("SIGINT", pass);
+      if (lost !== null) throw lost;
+      return code;
+    });
+  },
+});
+
+async function refuseWithoutLease(store: Store, id: number, token: number): Promise<void> {
+  const [job] = await store.jobs([id]);
+  const now_ms = await store.now().catch(() => systemClock.wall_ms());
+  if (job !== null && job !== undefined && holdsLease(job, token, now_ms)) return;
+  throw leaseLost(id, job?.token === token ? "expired" : "conflict");
+}

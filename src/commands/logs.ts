@@ -1,0 +1,94 @@
+/** `lease logs`: what a job printed, and what it prints while it runs. */
+
+import { parseInteger, parseIds } from "../config/values.ts";
+import { LeaseError } from "../core/errors.ts";
+import { isFinished } from "../core/job.ts";
+import type { Job } from "../core/job.ts";
+import { decodeChunk } from "../runner/log.ts";
+import type { Store } from "../store/store.ts";
+import { LogText } from "../view/log.ts";
+import { command } from "./cli/define.ts";
+import { withStore } from "./context.ts";
+
+/** The net below the wake-ups. */
+const LOOK_EVERY_MS = 500;
+const PAGE = 16;
+
+export default command({
+  meta: { name: "logs", description: "Show what a job printed" },
+  args: {
+    follow: { type: "boolean", alias: "f", description: "Go on until the job has ended" },
+    attempt: { type: "string", valueHint: "N", description: "Of this attempt", fallback: "the newest" },
+    stream: { type: "enum", options: ["stdout", "stderr", "both"], default: "both", description: "Only this stream" },
+    timestamps: { type: "boolean", description: "Begin each line with when it was printed" },
+  },
+  rest: "words",
+  operands: "ID",
+  examples: [
+    ["lease logs 7", "both streams in the order in which they came"],
+    ["lease logs -f 7", "and what follows, through its retries, until it has ended"],
+    ["lease logs 7 --attempt 1 --stream stderr --timestamps", "what the first attempt complained about, and when"],
+  ],
+  notes: [{ title: "Exit codes", rows: [["1", "there is no such job or attempt"]] }],
+  run: async ({ args, rest, io }) => {
+    const ids = parseIds(rest, "logs");
+    const [id] = ids;
+    if (id === undefined || ids.length > 1) throw new LeaseError("usage", "logs of which job? Name one id");
+    const wanted = args.attempt === undefined ? null : parseInteger(args.attempt, "--attempt", { min: 1 });
+    return withStore(args, io, { create: false }, async ({ store }) => {
+      const job = await jobOf(store, id);
+      if (wanted !== null && wanted > job.token) {
+        throw new LeaseError("nothing_matched", `job ${id} has no attempt ${wanted}: it has run ${job.token} times`);
+      }
+      const text = new LogText({ stream: args.stream, timestamps: args.timestamps }, io.stdoutBytes);
+      let attempt = wanted ?? Math.max(job.token, 1);
+      let from = await print(store, id, attempt, 0, text);
+      while (args.follow) {
+        const now = await jobOf(store, id);
+        // Read the end of the log only after the end of the attempt was seen: nothing can come behind it.
+        const over = isFinished(now.state) || now.token > attempt || (wanted !== null && now.state.name !== "running");
+        from = await print(store, id, attempt, from, text);
+        if (over && (wanted !== null || now.token <= attempt)) break;
+        if (over) {
+          text.end();
+          attempt += 1;
+          from = 0;
+        } else await changed(store);
+      }
+      text.end();
+      return 0;
+    });
+  },
+});
+
+async function jobOf(store: Store, id: number): Promise<Job> {
+  const [job] = await store.jobs([id]);
+  if (job === null || job === undefined) throw new LeaseError("no_such_job", `there is no job ${id}`);
+  return job;
+}
+
+/** Prints from a position on; answers where to go on. */
+async function print(store: Store, job: number, attempt: number, from: number, text: LogText): Promise<number> {
+  let next = from;
+  for (;;) {
+    const chunks = await store.logs({ job, attempt, from: next, limit: PAGE });
+    for (const chunk of chunks) {
+      if (chunk.start > next) text.gap(chunk.start - next);
+      for (const entry of decodeChunk(chunk)) text.add(entry);
+      next = chunk.start + chunk.bytes;
+    }
+    if (chunks.length < PAGE) return next;
+  }
+}
+
+function changed(store: Store): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      clearTimeout(timer);
+      stop();
+      resolve();
+    };
+    const timer = setTimeout(done, LOOK_EVERY_MS);
+    const stop = store.watch(done);
+  });
+}

@@ -1,0 +1,25 @@
+/** `lease version`: which lease this is, and what it stands on. */
+
+import { platform } from "#platform";
+import { command } from "./cli/define.ts";
+import { JSON_FLAG } from "./cli/shared.ts";
+import { VERSION } from "./build.ts";
+
+export default command({
+  meta: { name: "version", description: "Show the version" },
+  args: { json: JSON_FLAG },
+  rest: "none",
+  examples: [["lease version --json", "version, runtime and SQLite, for a bug report"]],
+  run: async ({ args, io }) => {
+    const database = platform.openSqlite(":memory:");
+    const sqlite = String(database.prepare("SELECT sqlite_version() AS version").get()?.["version"]);
+    database.close();
+    const { runtime } = platform;
+    io.stdout(
+      args.json
+        ? `${JSON.stringify({ schema: 1, version: VERSION, runtime, sqlite })}\n`
+        : `lease ${VERSION} (${runtime}, SQLite ${sqlite})\n`,
+    );
+    return 0;
+  },
+});

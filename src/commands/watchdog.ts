@@ -1,0 +1,83 @@
+/** `lease watchdog`: recovers what hung or dead workers left behind, once or again and again. */
+
+import process from "node:process";
+import { parseInteger } from "../config/values.ts";
+import { calibrate } from "../core/calibration.ts";
+import { parseDuration } from "../core/duration.ts";
+import { systemClock, systemRandom } from "../platform/machine.ts";
+import type { SweepCounts } from "../roles/sweep.ts";
+import { RecoverySweep } from "../roles/sweep.ts";
+import { command } from "./cli/define.ts";
+import { JSON_FLAG } from "./cli/shared.ts";
+import { withStore } from "./context.ts";
+import { roleLog } from "./log.ts";
+
+export default command({
+  meta: { name: "watchdog", description: "Recover jobs whose worker hangs or is gone" },
+  args: {
+    once: { type: "boolean", description: "Sweep once and end, for cron" },
+    every: { type: "string", valueHint: "TIME", description: "Time between sweeps", fallback: "1m" },
+    grace: { type: "string", valueHint: "TIME", description: "After the end of a lease", fallback: "1m" },
+    checkpoints: {
+      type: "boolean",
+      default: true,
+      description: "Note each recovery as an error checkpoint",
+      negativeDescription: "Keep no note of recoveries",
+    },
+    keep_checkpoints: { type: "string", valueHint: "N", description: "Newest to keep per task", fallback: "100" },
+    json: JSON_FLAG,
+  },
+  rest: "none",
+  examples: [
+    ["lease watchdog --once", "from cron, on any number of machines at once"],
+    ["lease watchdog --every 10s --grace 0", "as a service, without patience"],
+  ],
+  notes: ["Workers sweep by themselves; a watchdog is for when none may be left. Any number may run at once."],
+  run: async ({ args, io }) => {
+    const time = (name: "every" | "grace") => {
+      const text = args[name];
+      return text === undefined ? null : parseDuration(text, `--${name}`);
+    };
+    const times = calibrate({ sweep_every_ms: time("every"), sweep_grace_ms: time("grace") });
+    const keep = args.keep_checkpoints;
+    return withStore(args, io, { create: true }, async ({ store, store_url }) => {
+      const sweep = new RecoverySweep({
+        store,
+        store_url,
+        clock: systemClock,
+        random: systemRandom,
+        report: roleLog(args.verbose),
+        grace_ms: times.sweep_grace_ms,
+        every_ms: times.sweep_every_ms,
+        checkpoints: args.checkpoints,
+        keep_checkpoints: keep === undefined ? 100 : parseInteger(keep, "--keep-checkpoints", { min: 0 }),
+      });
+      const print = (counts: SweepCounts) => io.stdout(args.json ? sweepJson(counts) : sweepText(counts));
+      if (args.once) print(await sweep.scan());
+      else await untilSignal(sweep, print);
+      return 0;
+    });
+  },
+});
+
+async function untilSignal(sweep: RecoverySweep, print: (counts: SweepCounts) => void): Promise<void> {
+  const asked = Promise.withResolvers<void>();
+  const end = () => asked.resolve();
+  process.once("SIGTERM", end).once("SIGINT", end);
+  sweep.start(print);
+  await asked.promise;
+  await sweep.stop();
+}
+
+function sweepJson(counts: SweepCounts): string {
+  return `${JSON.stringify({ schema: 1, ...counts })}\n`;
+}
+
+function sweepText(counts: SweepCounts): string {
+  const { scan_duration_ms, expired_found, ...rest } = counts;
+  const parts = Object.entries(rest)
+    .filter(([, count]) => count > 0)
+    .map(([name, count]) => `${count} ${name.replaceAll("_", " ")}`);
+  const what = parts.length === 0 ? "nothing to do" : parts.join(", ");
+  return `${expired_found} expired: ${what} (${scan_duration_ms} ms)\n`;
+}

@@ -1,0 +1,154 @@
+/** `lease worker`: runs jobs until it is stopped, or until there is nothing left. */
+
+import process from "node:process";
+import { parseGrace, parseInteger } from "../config/values.ts";
+import { calibrate, DEFAULT_KILL_GRACE_MS } from "../core/calibration.ts";
+import { parseDuration } from "../core/duration.ts";
+import { BEATS, DEFAULT_QUEUE } from "../core/job.ts";
+import { systemClock, systemRandom } from "../platform/machine.ts";
+import { WorkerPool } from "../roles/pool.ts";
+import { VERSION } from "./build.ts";
+import { command } from "./cli/define.ts";
+import { withStore } from "./context.ts";
+import { roleLog } from "./log.ts";
+
+const ENDING = "When it ends";
+const LEASES = "Leases, for jobs that set nothing themselves";
+
+export default command({
+  meta: { name: "worker", description: "Run queued jobs" },
+  args: {
+    queue: {
+      type: "string",
+      alias: "q",
+      valueHint: "NAME",
+      description: "Queue to serve; several in order of preference, '*' for all",
+      fallback: DEFAULT_QUEUE,
+    },
+    task: { type: "string", alias: "t", valueHint: "NAME", description: "Only jobs with this label" },
+    slots: { type: "string", alias: "j", valueHint: "N", description: "Jobs to run at a time", fallback: "1" },
+    name: { type: "string", valueHint: "NAME", description: "Name to show in lists" },
+    log_dir: { type: "string", valueHint: "FOLDER", description: "Also keep whole logs there as plain files" },
+    poll: { type: "string", valueHint: "TIME", description: "Look for jobs at least this often", fallback: "1s" },
+    sweep: {
+      type: "boolean",
+      default: true,
+      description: "Recover what dead workers left behind",
+      negativeDescription: "Leave recovery to a watchdog",
+    },
+    once: { type: "boolean", description: "End after one job", section: ENDING },
+    until_empty: { type: "boolean", description: "End when nothing is left to do", section: ENDING },
+    max_jobs: { type: "string", valueHint: "N", description: "End after so many jobs", section: ENDING },
+    drain: {
+      type: "string",
+      valueHint: "TIME",
+      description: "On TERM or INT, time for running jobs to end before they are returned",
+      fallback: "30s",
+      section: ENDING,
+    },
+    grace: {
+      type: "string",
+      valueHint: "TIME|never",
+      description: "Between TERM and KILL when a job is stopped",
+      fallback: "10s",
+      section: ENDING,
+    },
+    lease: {
+      type: "string",
+      valueHint: "TIME",
+      description: "Silence that counts as hung",
+      fallback: "5m",
+      section: LEASES,
+    },
+    interval: {
+      type: "string",
+      valueHint: "TIME",
+      description: "At most one extension per",
+      fallback: "lease / 10",
+      section: LEASES,
+    },
+    beat: { type: "enum", options: BEATS, description: "What proves work", fallback: "output", section: LEASES },
+  },
+  repeat: ["queue"],
+  rest: "command",
+  operands: "[-- HANDLER [ARG…]]",
+  examples: [
+    ["lease worker -j 4", "runs queued commands, four at a time"],
+    ["lease worker -q mail -- ./send.sh", "runs ./send.sh with the words of each job, like xargs"],
+    ["lease worker --until-empty", "in CI: exit code 1 when a job failed"],
+  ],
+  notes: [
+    {
+      title: "Signals",
+      rows: [
+        ["TERM, INT", "take no more jobs, let the running ones end (--drain), then return them; again: don't wait"],
+        ["QUIT", "kill and return the running jobs at once"],
+      ],
+    },
+    {
+      title: "Exit codes",
+      rows: [
+        ["0", "stopped, or nothing left to do"],
+        ["1", "with --once, --until-empty or --max-jobs: a job it ran failed"],
+        ["125", "the store could not be used"],
+      ],
+    },
+  ],
+  run: async ({ args, lists, rest, io }) => {
+    const time = (name: "lease" | "interval" | "drain" | "poll") => {
+      const text = args[name];
+      return text === undefined ? null : parseDuration(text, `--${name}`);
+    };
+    const count = (text: string, name: string) => parseInteger(text, name, { min: 1, max: 10_000 });
+    const times = calibrate({ lease_ms: time("lease"), interval_ms: time("interval") });
+    const slots = args.slots === undefined ? 1 : count(args.slots, "-j");
+    const max_jobs = args.once ? 1 : args.max_jobs === undefined ? null : count(args.max_jobs, "--max-jobs");
+    const kill_grace_ms = args.grace === undefined ? DEFAULT_KILL_GRACE_MS : parseGrace(args.grace, "--grace");
+    const drain_ms = time("drain") ?? 30_000;
+    const poll_ms = Math.max(10, time("poll") ?? 1_000);
+    const queues = lists.queue.flatMap((names) => names.split(",")).filter((name) => name !== "");
+    const ends = args.once || args.until_empty || max_jobs !== null;
+    return withStore(args, io, { create: true }, async ({ store, store_url }) => {
+      const pool = new WorkerPool({
+        store,
+        store_url,
+        clock: systemClock,
+        random: systemRandom,
+        report: roleLog(args.verbose),
+        version: VERSION,
+        name: args.name ?? null,
+        queues: queues.includes("*") ? null : queues.length === 0 ? [DEFAULT_QUEUE] : queues,
+        task: args.task ?? null,
+        slots,
+        times,
+        beat: args.beat ?? "output",
+        handler: rest,
+        kill_grace_ms,
+        poll_ms,
+        sweep: args.sweep,
+        log_dir: args.log_dir ?? null,
+        until_empty: args.until_empty || args.once,
+        max_jobs,
+      });
+      const release = onSignals(pool, drain_ms);
+      try {
+        await pool.start();
+        await pool.finished;
+      } finally {
+        release();
+      }
+      return ends && pool.statistics().failed > 0 ? 1 : 0;
+    });
+  },
+});
+
+function onSignals(pool: WorkerPool, drain_ms: number): () => void {
+  let asked = false;
+  const end = () => {
+    pool.stop(asked ? 0 : drain_ms);
+    asked = true;
+  };
+  const quit = () => pool.abort();
+  process.on("SIGTERM", end).on("SIGINT", end).on("SIGQUIT", quit);
+  return () => void process.off("SIGTERM", end).off("SIGINT", end).off("SIGQUIT", quit);
+}

@@ -1,0 +1,14 @@
+/** The library: the parts that the command line is built on. */
+
+export { systemClock, systemRandom } from "./platform/machine.ts";
+export { openStore } from "./store/open.ts";
+export { LeaseError } from "./core/errors.ts";
+export { calibrate } from "./core/calibration.ts";
+export { Heartbeat } from "./leasing/heartbeat.ts";
+export { LeaseExtender } from "./leasing/extender.ts";
+export { LeaseManager } from "./leasing/manager.ts";
+export { RecoverySweep } from "./roles/sweep.ts";
+export { WorkerPool } from "./roles/pool.ts";
+export type { Clock, Random } from "./core/clock.ts";
+export type { Job, JobSettings, JobState, NewJob } from "./core/job.ts";
+export type { Store } from "./store/store.ts";

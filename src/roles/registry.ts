@@ -1,0 +1,69 @@
+/**
+ * Which workers there are. Each keeps its own record fresh; a sweep marks the ones it finds dead.
+ */
+
+import type { Clock } from "../core/clock.ts";
+import type { WorkerRecord } from "../core/records.ts";
+import { host, ownIdentity } from "../platform/machine.ts";
+import type { Store } from "../store/store.ts";
+
+export interface RegistryOptions {
+  store: Store;
+  clock: Clock;
+  name: string | null;
+  version: string;
+  queues: readonly string[] | null;
+  slots: () => number;
+  refresh_ms: number;
+}
+
+export class Registration {
+  readonly id: string;
+  readonly #options: RegistryOptions;
+  readonly #started_at_ms: number;
+  readonly #process = ownIdentity();
+  #cancelTimer: (() => void) | null = null;
+
+  /** The nonce keeps two workers of one process, or of a reused pid, apart. */
+  constructor(options: RegistryOptions, nonce: string) {
+    this.#options = options;
+    this.#started_at_ms = options.clock.wall_ms();
+    this.id = `${host}.${this.#process.pid}.${nonce}`;
+  }
+
+  async register(): Promise<void> {
+    await this.#save(null);
+    this.#refreshLater();
+  }
+
+  async end(): Promise<void> {
+    this.#cancelTimer?.();
+    await this.#save("clean");
+  }
+
+  #refreshLater(): void {
+    this.#cancelTimer = this.#options.clock.after(this.#options.refresh_ms, () => {
+      // A store in trouble is noticed by those who need it for more than this.
+      this.#save(null).catch(() => {});
+      this.#refreshLater();
+    });
+  }
+
+  #save(ended: WorkerRecord["ended"]): Promise<void> {
+    const { store, clock, name, version, queues, slots } = this.#options;
+    const now_ms = clock.wall_ms();
+    return store.saveWorker({
+      id: this.id,
+      name,
+      host,
+      process: this.#process,
+      version,
+      queues,
+      slots: slots(),
+      started_at_ms: this.#started_at_ms,
+      seen_at_ms: now_ms,
+      stopped_at_ms: ended === null ? null : now_ms,
+      ended,
+    });
+  }
+}

@@ -1,0 +1,214 @@
+/**
+ * Recovery: finds running jobs whose lease ended, or whose worker is provably gone from this machine, clears away what
+ * is left of them, and gives them back or ends them as core decides. Any number of sweeps may run at once: each write
+ * rechecks that the job is still exactly as it was found.
+ */
+
+import type { Clock, Random } from "../core/clock.ts";
+import { message } from "../core/errors.ts";
+import type { WorkerRecord } from "../core/records.ts";
+import { isRefusal, transition } from "../core/transition.ts";
+import { host, isProvenDead } from "../platform/machine.ts";
+import type { ExpiredLease, RecoverRequest, Store } from "../store/store.ts";
+import { killRemains } from "./orphans.ts";
+import type { Report } from "./report.ts";
+
+export interface RecoverySweepOptions {
+  store: Store;
+  clock: Clock;
+  random: Random;
+  report: Report;
+  /** What LEASE_STORE told the jobs. */
+  store_url: string;
+  grace_ms: number;
+  every_ms: number;
+  /** Write an error checkpoint for each recovered job. */
+  checkpoints: boolean;
+  keep_checkpoints: number;
+}
+
+export interface SweepCounts {
+  expired_found: number;
+  recovered: number;
+  failed: number;
+  cancelled: number;
+  checkpoints_created: number;
+  orphans_killed: number;
+  errors: number;
+  scan_duration_ms: number;
+}
+
+export interface SweepStatistics {
+  running: boolean;
+  total_scans: number;
+  total_recovered: number;
+  total_failed: number;
+  last_scan: SweepCounts | null;
+}
+
+/** Jobs per commit: short enough that a beat never waits long behind it. */
+const PAGE = 200;
+
+export class RecoverySweep {
+  readonly #options: RecoverySweepOptions;
+  readonly #statistics: SweepStatistics = {
+    running: false,
+    total_scans: 0,
+    total_recovered: 0,
+    total_failed: 0,
+    last_scan: null,
+  };
+  #cancelTimer: (() => void) | null = null;
+  #current: Promise<unknown> | null = null;
+
+  constructor(options: RecoverySweepOptions) {
+    this.#options = options;
+  }
+
+  statistics(): SweepStatistics {
+    return { ...this.#statistics };
+  }
+
+  /** Sweeps now and then every `every_ms`, a little apart from others that started at the same moment. */
+  start(onScan: (counts: SweepCounts) => void = () => {}): void {
+    if (this.#statistics.running) return;
+    this.#statistics.running = true;
+    const again = (delay_ms: number) => {
+      this.#cancelTimer = this.#options.clock.after(delay_ms, () => {
+        this.#current = this.scan()
+          .then(onScan, (error) => this.#options.report("error", `sweep failed: ${message(error)}`))
+          .then(() => {
+            if (this.#statistics.running) again(this.#options.every_ms * (0.9 + 0.2 * this.#options.random()));
+          });
+      });
+    };
+    again(0);
+  }
+
+  async stop(options: { wait?: boolean; timeout_ms?: number } = {}): Promise<void> {
+    this.#statistics.running = false;
+    this.#cancelTimer?.();
+    if (options.wait === false || this.#current === null) return;
+    const late = new Promise<void>((done) => this.#options.clock.after(options.timeout_ms ?? 10_000, done));
+    await Promise.race([this.#current, late]);
+  }
+
+  /** One pass over everything. */
+  async scan(): Promise<SweepCounts> {
+    const { store, keep_checkpoints } = this.#options;
+    const dead = await this.#deadWorkers();
+    const counts = await this.#recoverAll(dead);
+    await store.promote();
+    await store.trimCheckpoints(keep_checkpoints);
+    this.#remember(counts);
+    return counts;
+  }
+
+  /** Only what workers that died on this machine left behind: cheap enough for every second. */
+  async scanDead(): Promise<SweepCounts | null> {
+    const dead = await this.#deadWorkers();
+    if (dead.length === 0) return null;
+    const counts = await this.#recoverAll(dead);
+    this.#remember(counts);
+    return counts;
+  }
+
+  async #deadWorkers(): Promise<WorkerRecord[]> {
+    const workers = await this.#options.store.workers({ live_on: host });
+    return workers.filter((worker) => isProvenDead(worker.process));
+  }
+
+  async #recoverAll(dead: readonly WorkerRecord[]): Promise<SweepCounts> {
+    const { store, clock, grace_ms } = this.#options;
+    const started_ms = clock.mono_ms();
+    const counts = noCounts();
+    const dead_holders = dead.map(({ id }) => id);
+    let after: { expires_at_ms: number; id: number } | null = null;
+    for (;;) {
+      const page: ExpiredLease[] = await store.expired({ grace_ms, dead_holders, after, limit: PAGE });
+      await this.#recoverPage(page, counts);
+      const last = page.at(-1);
+      if (last === undefined || page.length < PAGE) break;
+      after = { expires_at_ms: last.expires_at_ms, id: last.job.id };
+    }
+    const now_ms = clock.wall_ms();
+    for (const worker of dead) {
+      this.#options.report("warn", `worker ${worker.id} died without a word`);
+      await store.saveWorker({ ...worker, stopped_at_ms: now_ms, ended: "dead" });
+    }
+    counts.scan_duration_ms = Math.round(clock.mono_ms() - started_ms);
+    return counts;
+  }
+
+  async #recoverPage(page: readonly ExpiredLease[], counts: SweepCounts): Promise<void> {
+    counts.expired_found += page.length;
+    const requests: RecoverRequest[] = [];
+    for (const lease of page) {
+      try {
+        counts.orphans_killed += await this.#clear(lease);
+        const request = this.#decide(lease);
+        if (request !== null) requests.push(request);
+      } catch (error) {
+        counts.errors += 1;
+        this.#options.report("error", `job ${lease.job.id} could not be recovered: ${message(error)}`);
+      }
+    }
+    if (requests.length === 0) return;
+    const answers = await this.#options.store.recover(requests);
+    for (const [index, answer] of answers.entries()) {
+      const request = requests[index];
+      if (answer === "recovered" && request !== undefined) count(counts, request);
+    }
+  }
+
+  /** Nothing of the old attempt may run when the next one starts. */
+  async #clear({ job, attempt }: ExpiredLease): Promise<number> {
+    if (attempt.host !== host) return 0;
+    const { clock, store_url } = this.#options;
+    return killRemains({ job: job.id, token: job.token, store: store_url, process: attempt.process }, clock);
+  }
+
+  #decide(lease: ExpiredLease): RecoverRequest | null {
+    const { clock, random, grace_ms, checkpoints } = this.#options;
+    const { job, attempt, expires_at_ms } = lease;
+    const cause = lease.holder_dead ? "lost" : "expired";
+    const change = transition(job, { type: "recover", cause, grace_ms }, { now_ms: clock.wall_ms(), random });
+    if (isRefusal(change)) return null;
+    const audit = { holder: attempt.worker, host: attempt.host, last_lines: [], granted_at_ms: attempt.started_at_ms };
+    return {
+      id: job.id,
+      token: job.token,
+      change,
+      process: null,
+      expires_at_ms,
+      audit: checkpoints ? { ...audit, expires_at_ms } : null,
+    };
+  }
+
+  #remember(counts: SweepCounts): void {
+    this.#statistics.total_scans += 1;
+    this.#statistics.total_recovered += counts.recovered;
+    this.#statistics.total_failed += counts.failed;
+    this.#statistics.last_scan = counts;
+  }
+}
+
+function count(counts: SweepCounts, { change, audit }: RecoverRequest): void {
+  if (change.state.name === "failed") counts.failed += 1;
+  else if (change.state.name === "cancelled") counts.cancelled += 1;
+  else counts.recovered += 1;
+  if (audit !== null) counts.checkpoints_created += 1;
+}
+
+function noCounts(): SweepCounts {
+  return {
+    expired_found: 0,
+    recovered: 0,
+    failed: 0,
+    cancelled: 0,
+    checkpoints_created: 0,
+    orphans_killed: 0,
+    errors: 0,
+    scan_duration_ms: 0,
+  };
+}

@@ -1,0 +1,44 @@
+/**
+ * Jobs that wait for others. When a job ends, each job that waits for it is freed, keeps waiting for the rest, or can't
+ * run any more and is cancelled with the reason, and so on down.
+ */
+
+import { LeaseError } from "../../core/errors.ts";
+import type { NewJob, StateName } from "../../core/job.ts";
+import type { Statements } from "./statements.ts";
+
+type Kind = "success" | "any";
+
+/** Links a new job to its parents. It was inserted as blocked, and is freed or cancelled at once if they allow it. */
+export function addDependencies(statements: Statements, id: number, job: NewJob, now_ms: number): void {
+  const parents = new Map<number, Kind>();
+  for (const parent of job.after_any) parents.set(parent, "any");
+  for (const parent of job.after) parents.set(parent, "success");
+  for (const [parent, kind] of parents) {
+    const row = parent === id ? null : statements.get("fence").get(parent);
+    if (row === null) throw new LeaseError("dependency", `there is no job ${parent} to wait for`);
+    statements.get("insertDependency").run(id, parent, kind);
+  }
+  for (const [parent, kind] of parents) meet(statements, id, kind, parent, now_ms);
+}
+
+/** To be called in the transaction in which `parent` ended. */
+export function freeChildren(statements: Statements, parent: number, now_ms: number): void {
+  for (const row of statements.get("childrenOf").all(parent)) {
+    meet(statements, row["job_id"] as number, row["kind"] as Kind, parent, now_ms);
+  }
+}
+
+function meet(statements: Statements, child: number, kind: Kind, parent: number, now_ms: number): void {
+  const state = statements.get("fence").get(parent)?.["state"] as StateName;
+  if (state === "completed" || (kind === "any" && (state === "failed" || state === "cancelled"))) {
+    statements.get("unblock").run(child, now_ms);
+  } else if (state === "failed" || state === "cancelled") {
+    const { changes } = statements.get("doom").run(child, now_ms, `job ${parent}, which it waits for, ${verb(state)}`);
+    if (changes > 0) freeChildren(statements, child, now_ms);
+  }
+}
+
+function verb(state: "failed" | "cancelled"): string {
+  return state === "failed" ? "failed" : "was cancelled";
+}
