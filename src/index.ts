@@ -1,6 +1,6 @@
 /** The library: the parts that the command line is built on. */
 
-export { systemClock, systemRandom } from "./platform/machine.ts";
+export { systemClock, systemRandom } from "./platform/clock.ts";
 export { openStore } from "./store/open.ts";
 export { LeaseError } from "./core/errors.ts";
 export { calibrate } from "./core/calibration.ts";

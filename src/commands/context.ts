@@ -3,7 +3,7 @@
 import process from "node:process";
 import { resolve } from "node:path";
 import { storeLocation } from "../config/location.ts";
-import { systemClock, systemRandom } from "../platform/machine.ts";
+import { systemClock, systemRandom } from "../platform/clock.ts";
 import { openStore } from "../store/open.ts";
 import type { Store } from "../store/store.ts";
 import { ansi, plain } from "../view/style.ts";

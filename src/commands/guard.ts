@@ -3,7 +3,7 @@
 import process from "node:process";
 import { LeaseError } from "../core/errors.ts";
 import { holdsLease } from "../core/transition.ts";
-import { systemClock } from "../platform/machine.ts";
+import { systemClock } from "../platform/clock.ts";
 import { inheritRun } from "../runner/inherit.ts";
 import type { Store } from "../store/store.ts";
 import { command } from "./cli/define.ts";

@@ -4,7 +4,7 @@ import process from "node:process";
 import { parseInteger } from "../config/values.ts";
 import { calibrate } from "../core/calibration.ts";
 import { parseDuration } from "../core/duration.ts";
-import { systemClock, systemRandom } from "../platform/machine.ts";
+import { systemClock, systemRandom } from "../platform/clock.ts";
 import type { SweepCounts } from "../roles/sweep.ts";
 import { RecoverySweep } from "../roles/sweep.ts";
 import { command } from "./cli/define.ts";

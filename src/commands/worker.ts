@@ -5,7 +5,7 @@ import { parseGrace, parseInteger } from "../config/values.ts";
 import { calibrate, DEFAULT_KILL_GRACE_MS } from "../core/calibration.ts";
 import { parseDuration } from "../core/duration.ts";
 import { BEATS, DEFAULT_QUEUE } from "../core/job.ts";
-import { systemClock, systemRandom } from "../platform/machine.ts";
+import { systemClock, systemRandom } from "../platform/clock.ts";
 import { WorkerPool } from "../roles/pool.ts";
 import { VERSION } from "./build.ts";
 import { command } from "./cli/define.ts";

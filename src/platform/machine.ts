@@ -1,23 +1,11 @@
 /**
- * This machine and this process: clocks, and the identity that tells a live process from a reused pid.
+ * This machine and its processes, with the identity that tells a live process from a reused pid.
  */
 
 import { readdirSync, readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import process from "node:process";
-import type { Clock } from "../core/clock.ts";
 import type { ProcessIdentity } from "../core/records.ts";
-
-export const systemClock: Clock = {
-  wall_ms: () => Date.now(),
-  mono_ms: () => performance.now(),
-  after(delay_ms, fn) {
-    const timer = setTimeout(fn, delay_ms);
-    return () => clearTimeout(timer);
-  },
-};
-
-export const systemRandom = (): number => Math.random();
 
 export const host = hostname();
 

@@ -92,6 +92,7 @@ export interface Store {
   /** The store's clock. */
   now(): Promise<number>;
 
+  /** Finishes what was asked of it. */
   close(): Promise<void>;
 }
 

@@ -37,7 +37,7 @@ export function acquireContract(test: StoreTest): void {
     });
 
     test("opens an attempt by this worker on this host", async (s) => {
-      const { job } = await s.granted({}, { holder: "w7", host: "ci-3" });
+      const { job } = await s.granted({}, { holder: "w7", host: "ci-3", lease_ms: 30_000 });
       const { started_at_ms, ...attempt } = only(await s.store.attempts(job.id));
       expect(attempt).toEqual({
         attempt: 1,
@@ -45,6 +45,7 @@ export function acquireContract(test: StoreTest): void {
         worker: "w7",
         host: "ci-3",
         process: null,
+        lease_ms: 30_000,
         ended_at_ms: null,
         end: null,
         beats: 0,

@@ -135,16 +135,6 @@ export function enqueueContract(test: StoreTest): void {
       expect(new Set(await Promise.all(good)).size).toBe(2);
     });
 
-    test("never lets a job start before one that it waits for", async (s) => {
-      const parent = await s.enqueueOne({ priority: -1 });
-      const refused = await s.enqueueOne({ after: [parent] }).then(
-        () => null,
-        (error: unknown) => error,
-      );
-      if (refused !== null) expect(refused).toBeInstanceOf(LeaseError);
-      expect(await s.acquireIds({ count: 9 })).toEqual([parent]);
-    });
-
     test("schedules a delayed job for the time when the delay is over", async (s) => {
       const now_ms = await s.store.now();
       const { state, run_at_ms } = await s.job(await s.enqueueOne({ delay_ms: 5_000 }));

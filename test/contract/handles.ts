@@ -49,12 +49,15 @@ export function handlesContract(test: StoreTest): void {
       expect(only(await again.enqueue([newJob()])).id).toBeGreaterThan(job.id);
     });
 
-    test("finishes what was asked of it before it closes", async (s) => {
-      const asked = s.store.enqueue([newJob(), newJob()]);
-      await s.store.close();
-      const ids = (await asked).map(({ id }) => id);
-      const again = await s.reopen();
-      expect((await again.jobs(ids)).map((job) => job?.state.name)).toEqual(["pending", "pending"]);
+    test("finishes what was asked of it before it closes, in a hurry too", async (s) => {
+      let { store } = s;
+      for (const exiting of [false, true, true]) {
+        const asked = store.enqueue([newJob(), newJob()]);
+        await store.close({ exiting });
+        const ids = (await asked).map(({ id }) => id);
+        store = await s.reopen();
+        expect((await store.jobs(ids)).map((job) => job?.state.name)).toEqual(["pending", "pending"]);
+      }
     });
 
     test("shows to every handle what any of them has written", async (s) => {

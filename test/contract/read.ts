@@ -110,6 +110,37 @@ export function readContract(test: StoreTest): void {
     });
   });
 
+  describe("retryCounts", () => {
+    test("tell how many jobs that ran to their end needed how many retries", async (s) => {
+      expect(await s.store.retryCounts()).toEqual([]);
+      await s.finished("completed");
+      await s.finished("failed");
+      const twice = await s.granted();
+      await s.settle(twice, end("exit"));
+      await s.passTime(1_000);
+      await s.settle(only(await s.acquire()));
+      await s.granted();
+      await s.store.cancel([await s.enqueueOne()], null);
+      expect(await s.store.retryCounts()).toEqual([
+        { retries: 0, jobs: 2 },
+        { retries: 1, jobs: 1 },
+      ]);
+    });
+  });
+
+  describe("nextDue", () => {
+    test("is the earliest time of a scheduled job, in any queue, and null when none is scheduled", async (s) => {
+      await s.enqueue({});
+      expect(await s.store.nextDue()).toBeNull();
+      const [, soon] = await s.enqueue({ delay_ms: 9_000 }, { delay_ms: 5_000, queue: "b" });
+      const { run_at_ms } = await s.job(soon as number);
+      expect(await s.store.nextDue()).toBe(run_at_ms);
+      await s.passTime(20_000);
+      await s.store.promote();
+      expect(await s.store.nextDue()).toBeNull();
+    });
+  });
+
   describe("backlog", () => {
     test("of an empty store is nothing", async (s) => {
       const nothing = { pending: 0, running: 0, retrying: 0, waiting: 0, next_due_ms: null };

@@ -36,6 +36,18 @@ async function texts(s: Subject, query: { job?: number; task?: string } = {}): P
 
 export function recordsContract(test: StoreTest): void {
   describe("checkpoints", () => {
+    test("can be narrowed to those of one kind", async (s) => {
+      const grant = await s.granted({ task: "t" });
+      await note(s, grant.job.id, "half way");
+      await s.settle(grant, end("exit"), audit());
+      const kinds = async (query: { kind?: "error" | "progress"; job?: number; task?: string }): Promise<string[]> =>
+        (await s.store.checkpoints({ limit: 9, ...query })).map(({ kind }) => kind);
+      expect(await kinds({})).toEqual(["error", "progress"]);
+      expect(await kinds({ kind: "error" })).toEqual(["error"]);
+      expect(await kinds({ kind: "progress", job: grant.job.id })).toEqual(["progress"]);
+      expect(await kinds({ kind: "error", task: "u" })).toEqual([]);
+    });
+
     test("come newest first, up to the limit, of one job, of one task, or of all", async (s) => {
       const a = (await s.granted({ task: "t" })).job.id;
       const b = (await s.granted({ task: "t" })).job.id;
@@ -140,6 +152,16 @@ export function recordsContract(test: StoreTest): void {
       const later = worker({ slots: 5, seen_at_ms: 9_000, stopped_at_ms: 9_500, ended: "dead" });
       await s.store.saveWorker(later);
       expect(await s.store.workers()).toEqual([later]);
+    });
+
+    test("lists live workers before those that ended, and on request only the live ones of a host", async (s) => {
+      const ended = worker({ id: "a", started_at_ms: 1, stopped_at_ms: 3_000, ended: "clean" });
+      const live = worker({ id: "b", started_at_ms: 2 });
+      const elsewhere = worker({ id: "c", started_at_ms: 3, host: "ci-4" });
+      for (const record of [ended, live, elsewhere]) await s.store.saveWorker(record);
+      expect((await s.store.workers()).map(({ id }) => id)).toEqual(["b", "c", "a"]);
+      expect(await s.store.workers({ live_on: "ci-3" })).toEqual([live]);
+      expect(await s.store.workers({ live_on: "nowhere" })).toEqual([]);
     });
 
     test("of a worker that was given up and is back makes it a live one again", async (s) => {

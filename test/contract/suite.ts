@@ -6,9 +6,11 @@
 import { describe } from "bun:test";
 import { acquireContract } from "./acquire.ts";
 import { controlContract } from "./control.ts";
+import { dependenciesContract } from "./dependencies.ts";
 import { enqueueContract } from "./enqueue.ts";
 import { handlesContract } from "./handles.ts";
 import { holderContract } from "./holder.ts";
+import { logsContract } from "./logs.ts";
 import { readContract } from "./read.ts";
 import { recordsContract } from "./records.ts";
 import { recoverContract } from "./recover.ts";
@@ -24,6 +26,8 @@ export function storeContract(name: string, open: OpenStore): void {
     settleContract(test);
     recoverContract(test);
     controlContract(test);
+    dependenciesContract(test);
+    logsContract(test);
     readContract(test);
     recordsContract(test);
     handlesContract(test);

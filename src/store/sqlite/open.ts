@@ -44,27 +44,25 @@ export async function openSqlite(file: string, options: OpenSqliteOptions): Prom
   return new SqliteStore(database, { path, clock: options.clock, random: options.random, busy_limit_ms });
 }
 
+/** One statement for what is asked and one for what is set: this runs before every enqueue. */
 function configure(database: SqlDatabase, path: string): void {
   database.exec("PRAGMA busy_timeout = 5");
-  const version = readPragma(database, "user_version");
-  refuseForeign(database, path, version);
-  if (readPragma(database, "journal_mode") !== "wal") database.exec("PRAGMA journal_mode = WAL");
-  database.exec("PRAGMA synchronous = FULL");
-  database.exec("PRAGMA foreign_keys = ON");
-  database.exec(`PRAGMA journal_size_limit = ${WAL_LIMIT_BYTES}`);
+  const found = database
+    .prepare(
+      "SELECT user_version, application_id, journal_mode FROM pragma_user_version, pragma_application_id, pragma_journal_mode",
+    )
+    .get();
+  const version = found?.["user_version"];
+  if (found?.["application_id"] !== APPLICATION_ID) refuseForeign(database, path);
+  if (found?.["journal_mode"] !== "wal") database.exec("PRAGMA journal_mode = WAL");
+  database.exec(`PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA journal_size_limit = ${WAL_LIMIT_BYTES}`);
   if (version !== MIGRATIONS.length) migrate(database, path);
 }
 
-function refuseForeign(database: SqlDatabase, path: string, version: unknown): void {
-  if (version === 0) {
-    const tables = database.prepare("SELECT count(*) AS count FROM sqlite_schema").get()?.["count"];
-    if (tables !== 0 && readPragma(database, "application_id") !== APPLICATION_ID) refuse(path);
-    return;
-  }
-  if (readPragma(database, "application_id") !== APPLICATION_ID) refuse(path);
-}
-
-function refuse(path: string): never {
+/** An empty file is about to become ours; a database with tables in it and another mark is somebody else's. */
+function refuseForeign(database: SqlDatabase, path: string): void {
+  const tables = database.prepare("SELECT count(*) AS count FROM sqlite_schema").get()?.["count"];
+  if (tables === 0) return;
   throw new LeaseError(
     "store_not_database",
     `store ${path} belongs to another program: name another file with --store`,

@@ -1,0 +1,191 @@
+/**
+ * Jobs that wait for others: blocked until the last of them is satisfied, cancelled with the reason when one can't be.
+ */
+
+import { describe, expect } from "bun:test";
+import { LeaseError } from "../../src/core/errors.ts";
+import { end, newJob } from "../support/jobs.ts";
+import { LEASE_MS, only, type StoreTest, type Subject } from "./subject.ts";
+
+/** Runs the one job that is ready to its end. */
+async function runNext(s: Subject, id: number, cause: "success" | "exit" | "cancelled"): Promise<void> {
+  const grant = only(await s.acquire());
+  expect(grant.job.id).toBe(id);
+  await s.settle(grant, end(cause));
+}
+
+const ONCE = { settings: { retries: 0 } };
+
+export function dependenciesContract(test: StoreTest): void {
+  describe("a job that waits for others", () => {
+    test("is blocked, and is not granted while they have not run", async (s) => {
+      const parent = await s.enqueueOne({ priority: -9 });
+      const child = await s.enqueueOne({ after: [parent], priority: 9 });
+      expect((await s.job(child)).state).toEqual({ name: "blocked" });
+      expect(await s.acquireIds({ count: 9 })).toEqual([parent]);
+      expect(await s.acquireIds({ count: 9 })).toEqual([]);
+      expect(await s.store.promote()).toBe(0);
+    });
+
+    test("is pending once all of them have completed, and not before", async (s) => {
+      const [first, second] = (await s.enqueue({}, {})) as [number, number];
+      const child = await s.enqueueOne({ after: [first, second] });
+      await runNext(s, first, "success");
+      expect(await s.stateOf(child)).toBe("blocked");
+      await runNext(s, second, "success");
+      expect(await s.stateOf(child)).toBe("pending");
+      await runNext(s, child, "success");
+    });
+
+    test("is pending at once when they have completed before it was enqueued", async (s) => {
+      const parent = await s.finished("completed");
+      expect(await s.stateOf(await s.enqueueOne({ after: [parent] }))).toBe("pending");
+    });
+
+    test("waits on through the retries of the other", async (s) => {
+      const parent = await s.enqueueOne();
+      const child = await s.enqueueOne({ after: [parent] });
+      await runNext(s, parent, "exit");
+      expect(await s.stateOf(child)).toBe("blocked");
+      await s.passTime(1_000);
+      await runNext(s, parent, "success");
+      expect(await s.stateOf(child)).toBe("pending");
+    });
+
+    test("is scheduled when it is freed before its own time has come", async (s) => {
+      const parent = await s.enqueueOne();
+      const child = await s.enqueueOne({ after: [parent], delay_ms: 10_000 });
+      const { run_at_ms } = await s.job(child);
+      await runNext(s, parent, "success");
+      expect((await s.job(child)).state).toEqual({ name: "scheduled", run_at_ms });
+      await s.passTime(10_000);
+      expect(await s.acquireIds()).toEqual([child]);
+    });
+
+    test("is cancelled, and says for which one, when one of them fails", async (s) => {
+      const parent = await s.enqueueOne(ONCE);
+      const other = await s.enqueueOne({ delay_ms: 60_000 });
+      const child = await s.enqueueOne({ after: [parent, other] });
+      await runNext(s, parent, "exit");
+      const { state, reason } = await s.job(child);
+      expect(state.name).toBe("cancelled");
+      expect(reason).toContain(String(parent));
+    });
+
+    test("is cancelled when one of them is cancelled, waiting or running", async (s) => {
+      const waiting = await s.enqueueOne({ delay_ms: 60_000 });
+      const running = (await s.granted()).job;
+      const children = await s.enqueue({ after: [waiting] }, { after: [running.id] });
+      await s.store.cancel([waiting, running.id], null);
+      expect(await s.stateOf(children[1] as number)).toBe("blocked");
+      await s.store.settle([await s.ending(running, end("cancelled"))]);
+      expect(await Promise.all(children.map((id) => s.stateOf(id)))).toEqual(["cancelled", "cancelled"]);
+    });
+
+    test("is cancelled at once when one of them had already failed", async (s) => {
+      const parent = await s.finished("failed");
+      expect(await s.stateOf(await s.enqueueOne({ after: [parent] }))).toBe("cancelled");
+    });
+
+    test("is cancelled when a sweep gives up the one it waits for", async (s) => {
+      const { job } = await s.granted(ONCE);
+      const child = await s.enqueueOne({ after: [job.id] });
+      await s.passTime(LEASE_MS + 1_000);
+      await s.store.recover([await s.recovery(job.id)]);
+      expect(await s.stateOf(child)).toBe("cancelled");
+    });
+
+    test("is cancelled when the one it waits for is replaced", async (s) => {
+      const parent = await s.enqueueOne({ key: "k" });
+      const child = await s.enqueueOne({ after: [parent] });
+      await s.store.enqueue([newJob({ key: "k", if_exists: "replace" })]);
+      expect(await s.stateOf(child)).toBe("cancelled");
+    });
+
+    test("passes on to those behind it that it can't run", async (s) => {
+      const parent = await s.enqueueOne(ONCE);
+      const child = await s.enqueueOne({ after: [parent] });
+      const [grandchild, anyway] = (await s.enqueue({ after: [child] }, { after_any: [child] })) as [number, number];
+      await runNext(s, parent, "exit");
+      expect(await s.stateOf(grandchild)).toBe("cancelled");
+      expect((await s.job(grandchild)).reason).toContain(String(child));
+      expect(await s.stateOf(anyway)).toBe("pending");
+    });
+
+    test("that can't run does so down a chain of any length", async (s) => {
+      const first = await s.enqueueOne({ delay_ms: 60_000 });
+      const { length } = await s.enqueue(...Array.from({ length: 5_000 }, (_, index) => ({ after: [first + index] })));
+      await s.store.cancel([first], null);
+      const cancelled = await s.store.list({ states: ["cancelled"], limit: 99_999, newest_first: false });
+      expect(cancelled).toHaveLength(length + 1);
+    });
+
+    test("and accepts any end is freed by each of them", async (s) => {
+      for (const cause of ["success", "exit", "cancelled"] as const) {
+        const parent = await s.enqueueOne(ONCE);
+        const child = await s.enqueueOne({ after_any: [parent] });
+        await runNext(s, parent, cause);
+        await runNext(s, child, "success");
+      }
+    });
+
+    test("must have the success of one that it names in both ways", async (s) => {
+      const parent = await s.enqueueOne(ONCE);
+      const child = await s.enqueueOne({ after: [parent], after_any: [parent] });
+      await runNext(s, parent, "exit");
+      expect(await s.stateOf(child)).toBe("cancelled");
+    });
+
+    test("may name one twice", async (s) => {
+      const parent = await s.enqueueOne();
+      const child = await s.enqueueOne({ after: [parent, parent] });
+      await runNext(s, parent, "success");
+      expect(await s.stateOf(child)).toBe("pending");
+    });
+
+    test("of which there is none is refused, and then none of the batch is there", async (s) => {
+      const error = await s.store.enqueue([newJob(), newJob({ after: [999] })]).catch((reason: unknown) => reason);
+      if (!(error instanceof LeaseError)) throw new Error(`expected a LeaseError, got ${String(error)}`);
+      expect(error.code).toBe("dependency");
+      expect(error.message).toContain("999");
+      expect(await s.store.counts()).toEqual([]);
+    });
+
+    test("can't be one that waits for itself", async (s) => {
+      const before = await s.enqueueOne();
+      const error = await s.enqueueOne({ after: [before + 1] }).catch((reason: unknown) => reason);
+      expect(error).toBeInstanceOf(LeaseError);
+    });
+
+    test("is live for its key, waits in the backlog, and is no job to retry", async (s) => {
+      const parent = await s.enqueueOne();
+      const child = await s.enqueueOne({ after: [parent], key: "k", queue: "q" });
+      expect(await s.store.enqueue([newJob({ key: "k" })])).toEqual([{ id: child, created: false }]);
+      expect(await s.store.backlog({ queues: ["q"], task: null })).toMatchObject({ pending: 0, waiting: 1 });
+      expect(only(await s.store.retry([child])).status).toBe("not_finished");
+    });
+
+    test("is cancelled at once by a person", async (s) => {
+      const parent = await s.enqueueOne();
+      const child = await s.enqueueOne({ after: [parent] });
+      expect(await s.store.cancel([child], "not needed")).toEqual([
+        { id: child, status: "cancelled", state: "blocked" },
+      ]);
+      await runNext(s, parent, "success");
+      expect(await s.job(child)).toMatchObject({ state: { name: "cancelled" }, reason: "not needed" });
+    });
+
+    test("waits again for one that a person retried before the other was satisfied", async (s) => {
+      const first = await s.finished("completed");
+      const second = await s.enqueueOne({ delay_ms: 5_000 });
+      const child = await s.enqueueOne({ after: [first, second] });
+      await s.store.retry([first]);
+      const again = only(await s.acquire());
+      await s.passTime(5_000);
+      await runNext(s, second, "success");
+      expect(await s.stateOf(child)).toBe("blocked");
+      await s.settle(again);
+      expect(await s.stateOf(child)).toBe("pending");
+    });
+  });
+}
