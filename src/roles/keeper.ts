@@ -27,6 +27,8 @@ export interface KeeperOptions {
 
 /** Asked for on top of the grace, for the kill itself and the settle behind it. */
 const STOP_SLACK_MS = 2_000;
+/** A beat in the store that is newer than ours by this was somebody else's. */
+const OTHERS_BEAT_MS = 50;
 
 export class Keeper {
   readonly #options: KeeperOptions;
@@ -117,16 +119,18 @@ export class Keeper {
 
   async #beatElsewhere(): Promise<boolean> {
     const { lease, manager, heartbeat } = this.#options;
-    const known_ms = heartbeat.last_beat_ms;
     try {
       const [job] = await manager.store.jobs([lease.job.id]);
-      if (job?.token === lease.token && job.last_beat_at_ms !== null) {
-        heartbeat.beatSeen(Math.max(0, (await manager.store.now()) - job.last_beat_at_ms));
-      }
+      if (job?.token !== lease.token || job.last_beat_at_ms === null) return false;
+      const age_ms = Math.max(0, (await manager.store.now()) - job.last_beat_at_ms);
+      // Our own beats come back from there too, off by what the clocks differ.
+      if (heartbeat.elapsed() - age_ms < OTHERS_BEAT_MS) return false;
+      heartbeat.beatSeen(age_ms);
+      return true;
     } catch {
       // An unreadable store has no beats to tell of.
+      return false;
     }
-    return heartbeat.last_beat_ms - known_ms > lease.lease_ms / 100;
   }
 
   #cover(grace_ms: number | null): void {

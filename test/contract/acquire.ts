@@ -139,6 +139,13 @@ export function acquireContract(test: StoreTest): void {
       expect(await s.acquireIds()).toEqual([id]);
     });
 
+    test("prefers the higher priority among all that is due, however much that is", async (s) => {
+      const flood = Array.from({ length: 3_000 }, () => ({ delay_ms: 1_000 }));
+      const urgent = (await s.enqueue(...flood, { delay_ms: 2_000, priority: 9 })).at(-1);
+      await s.passTime(5_000);
+      expect(await s.acquireIds()).toEqual([urgent as number]);
+    });
+
     test("gives the job the lease it asked for rather than the worker's", async (s) => {
       const now_ms = await s.store.now();
       const grant = await s.granted({ settings: { lease_ms: 5_000 } }, { lease_ms: 90_000 });

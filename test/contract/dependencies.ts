@@ -114,7 +114,7 @@ export function dependenciesContract(test: StoreTest): void {
 
     test("that can't run does so down a chain of any length", async (s) => {
       const first = await s.enqueueOne({ delay_ms: 60_000 });
-      const { length } = await s.enqueue(...Array.from({ length: 5_000 }, (_, index) => ({ after: [first + index] })));
+      const { length } = await s.enqueue(...Array.from({ length: 20_000 }, (_, index) => ({ after: [first + index] })));
       await s.store.cancel([first], null);
       const cancelled = await s.store.list({ states: ["cancelled"], limit: 99_999, newest_first: false });
       expect(cancelled).toHaveLength(length + 1);

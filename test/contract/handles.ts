@@ -49,11 +49,11 @@ export function handlesContract(test: StoreTest): void {
       expect(only(await again.enqueue([newJob()])).id).toBeGreaterThan(job.id);
     });
 
-    test("finishes what was asked of it before it closes, in a hurry too", async (s) => {
+    test("finishes what was asked of it before it closes, every time", async (s) => {
       let { store } = s;
-      for (const exiting of [false, true, true]) {
+      for (let round = 0; round < 3; round++) {
         const asked = store.enqueue([newJob(), newJob()]);
-        await store.close({ exiting });
+        await store.close();
         const ids = (await asked).map(({ id }) => id);
         store = await s.reopen();
         expect((await store.jobs(ids)).map((job) => job?.state.name)).toEqual(["pending", "pending"]);
