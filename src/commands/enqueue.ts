@@ -5,7 +5,7 @@ import { resolve } from "node:path";
 import process from "node:process";
 import { parseBackoff, parseBytes, parseEnv, parseExitRanges, parseIds, parseInteger } from "../config/values.ts";
 import { parseDuration } from "../core/duration.ts";
-import { LeaseError, message } from "../core/errors.ts";
+import { LeaseError, errorText } from "../core/errors.ts";
 import { BEATS, DEFAULT_QUEUE, DEFAULT_SETTINGS, INPUT_LIMIT_BYTES } from "../core/job.ts";
 import type { JobSettings, NewJob } from "../core/job.ts";
 import type { Io } from "./cli/define.ts";
@@ -178,7 +178,7 @@ async function inputOf(input: string | undefined): Promise<Uint8Array | null> {
   try {
     return readFileSync(input.slice(1));
   } catch (error) {
-    throw new LeaseError("usage", `--input ${input} can't be read: ${message(error)}`);
+    throw new LeaseError("usage", `--input ${input} can't be read: ${errorText(error)}`);
   }
 }
 

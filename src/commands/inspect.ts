@@ -2,6 +2,7 @@
 
 import { parseIds } from "../config/values.ts";
 import { LeaseError } from "../core/errors.ts";
+import type { LogChunk } from "../core/records.ts";
 import { decodeChunk } from "../runner/log.ts";
 import { Tail } from "../runner/lines.ts";
 import type { Store } from "../store/store.ts";
@@ -15,6 +16,7 @@ import { screenOf, withStore } from "./context.ts";
 import { overviewOf } from "./overview.ts";
 
 const LAST_LINES = 10;
+const PAGE = 16;
 
 export default command({
   meta: { name: "inspect", description: "Show what is going on, or all about a job" },
@@ -66,13 +68,14 @@ async function jobPage(store: Store, id: number, now_ms: number) {
 /** Of the newest attempt's log, the end. */
 async function lastLines(store: Store, id: number, attempt: number): Promise<string[]> {
   const tail = new Tail();
-  for (let from = 0; attempt > 0;) {
-    const chunks = await store.logs({ job: id, attempt, from, limit: 16 });
+  let chunks: LogChunk[];
+  let from = 0;
+  do {
+    chunks = await store.logs({ job: id, attempt, from, limit: PAGE });
     for (const chunk of chunks) {
       for (const { bytes } of decodeChunk(chunk)) tail.add(bytes);
-      from = chunk.start + 1;
+      from = chunk.start + chunk.bytes;
     }
-    if (chunks.length < 16) break;
-  }
+  } while (chunks.length === PAGE);
   return tail.lines(LAST_LINES);
 }

@@ -6,7 +6,7 @@
 import { formatDuration } from "./duration.ts";
 import { LeaseError } from "./errors.ts";
 
-export const DEFAULT_LEASE_MS = 300_000;
+const DEFAULT_LEASE_MS = 300_000;
 export const DEFAULT_KILL_GRACE_MS = 10_000;
 
 export interface LeaseTimes {

@@ -39,11 +39,13 @@ export function formatDuration(ms: number): string {
   if (ms < 0) return `-${formatDuration(-ms)}`;
   if (ms < 1_000) return `${Math.round(ms)}ms`;
   if (ms < 10_000 && Math.round(ms / 100) % 10 !== 0) return `${(Math.round(ms / 100) / 10).toFixed(1)}s`;
+  // Rounded to what will be shown before the unit is chosen: 23h59m50s is 1d, not 24h.
   const seconds = Math.round(ms / 1_000);
   if (seconds < 60) return `${seconds}s`;
   if (seconds < 3_600) return twoUnits(seconds, 60, "m", "s");
-  if (seconds < 86_400) return twoUnits(Math.round(seconds / 60), 60, "h", "m");
-  return twoUnits(Math.round(seconds / 3_600), 24, "d", "h");
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 1_440) return twoUnits(minutes, 60, "h", "m");
+  return twoUnits(Math.round(minutes / 60), 24, "d", "h");
 }
 
 function twoUnits(value: number, size: number, large: string, small: string): string {

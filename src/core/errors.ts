@@ -52,11 +52,11 @@ export class LeaseError extends Error {
 }
 
 /** A broken promise inside the program, never the user's doing: fail loudly instead of writing something wrong. */
-export function assert(condition: unknown, message: string): asserts condition {
-  if (!condition) throw new Error(`broken invariant: ${message}`);
+export function assert(condition: unknown, promise: string): asserts condition {
+  if (!condition) throw new Error(`broken promise: ${promise}`);
 }
 
 /** The words of anything that was thrown. */
-export function message(error: unknown): string {
+export function errorText(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -42,5 +42,9 @@ export function isRetryable(
   if (isLoss(cause)) return true;
   if (cause === "not_found" || cause === "not_executable") return false;
   if (settings.retry_on === "lost") return false;
-  return exit_code === null || !settings.fatal_exit.some(([from, to]) => exit_code >= from && exit_code <= to);
+  return (
+    cause !== "exit" ||
+    exit_code === null ||
+    !settings.fatal_exit.some(([from, to]) => exit_code >= from && exit_code <= to)
+  );
 }

@@ -54,7 +54,7 @@ export interface Change {
 }
 
 /** `expired`: the lease is over. `conflict`: the job has been granted again since. */
-export type RefusalReason = "expired" | "conflict" | "not_expired" | "not_due" | "finished" | "wrong_state";
+type RefusalReason = "expired" | "conflict" | "not_expired" | "not_due" | "finished" | "wrong_state";
 export interface Refusal {
   refused: RefusalReason;
 }

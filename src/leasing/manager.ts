@@ -4,6 +4,7 @@
  */
 
 import type { Clock, Random } from "../core/clock.ts";
+import { assert } from "../core/errors.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 import { isRefusal, transition } from "../core/transition.ts";
 import type { AttemptEnd, Change } from "../core/transition.ts";
@@ -69,7 +70,7 @@ export class LeaseManager {
   async renew(lease: Lease, options: RenewOptions): Promise<ExtendAnswer> {
     const sent = instant(this.#options.clock);
     const [answer] = await this.store.extend([{ id: lease.job.id, token: lease.token, ...options }]);
-    if (answer === undefined) throw new Error("broken invariant: a store answers every request");
+    assert(answer !== undefined, "a store answers every request");
     if (answer.status === "extended") {
       lease.extended(sent, options.expires_in_ms - (options.beat_age_ms ?? 0), answer.expires_at_ms);
       lease.cancel_requested ||= answer.cancel_requested;
@@ -90,7 +91,7 @@ export class LeaseManager {
           audit: isWorthAuditing(ending.end) ? this.#audit(lease, ending) : null,
         },
       ]);
-      if (answer === undefined) throw new Error("broken invariant: a store answers every request");
+      assert(answer !== undefined, "a store answers every request");
       if (answer.status === "applied") return { status: "applied", change };
       if (answer.status === "stale") return answer;
       lease.cancel_requested = true;
@@ -100,12 +101,12 @@ export class LeaseManager {
   #decide(lease: Lease, end: AttemptEnd): Change {
     const now_ms = this.#options.clock.wall_ms();
     const { job } = lease;
-    if (job.state.name !== "running") throw new Error("broken invariant: a granted job runs");
+    assert(job.state.name === "running", "a granted job runs");
     const cancel_requested_at_ms = lease.cancel_requested ? now_ms : null;
     const state = { ...job.state, cancel_requested_at_ms };
     const event = { type: "settle", token: lease.token, end } as const;
     const change = transition({ ...job, state }, event, { now_ms, random: this.#options.random });
-    if (isRefusal(change)) throw new Error(`broken invariant: a running job can be settled (${change.refused})`);
+    assert(!isRefusal(change), "a running job can be settled");
     return change;
   }
 

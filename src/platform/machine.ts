@@ -50,16 +50,12 @@ export function groupMembers(group: number): number[] | null {
   return livingProcesses()?.filter((pid) => processStat(pid)?.group === group) ?? null;
 }
 
-/** Processes of this user whose environment holds all of these `NAME=value` texts. */
-export function processesWith(marks: readonly string[]): number[] {
-  return (livingProcesses() ?? []).filter((pid) => {
-    const environment = readOrNull(`/proc/${pid}/environ`)?.split("\0");
-    return environment !== undefined && marks.every((mark) => environment.includes(mark));
-  });
-}
-
-export function processGroup(pid: number): number | null {
-  return processStat(pid)?.group ?? null;
+/** The environment of every process that this user may look into, as `NAME=value` texts. */
+export function* environments(): Generator<{ pid: number; environment: readonly string[] }> {
+  for (const pid of livingProcesses() ?? []) {
+    const environment = readOrNull(`/proc/${pid}/environ`);
+    if (environment !== null && environment !== "") yield { pid, environment: environment.split("\0") };
+  }
 }
 
 function livingProcesses(): number[] | null {

@@ -6,7 +6,7 @@
 import type { Clock } from "../core/clock.ts";
 import { sleep } from "../core/clock.ts";
 import { formatDuration } from "../core/duration.ts";
-import { message } from "../core/errors.ts";
+import { errorText } from "../core/errors.ts";
 import type { Beat } from "../core/job.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 import type { AttemptEnd } from "../core/transition.ts";
@@ -25,8 +25,9 @@ import { Run } from "../runner/run.ts";
 import { jobEnvironment } from "../runner/start.ts";
 import { Keeper } from "./keeper.ts";
 import type { LogFlusher } from "./log_flusher.ts";
-import { killRemains } from "./orphans.ts";
+import { killRemains, MarkedProcesses } from "./orphans.ts";
 import type { Report } from "./report.ts";
+import { silenceText, silenceWarning } from "./silence.ts";
 
 export interface AttemptOptions {
   manager: LeaseManager;
@@ -108,19 +109,21 @@ export class Attempt {
   }
 
   async #execute(wakeLogs: () => void): Promise<AttemptEnd> {
-    const { clock, scratch, store_url } = this.#options;
+    const { clock, scratch, store_url, log_dir } = this.#options;
     const { job, token, grant } = this.lease;
     if (token > 1) {
-      await killRemains({ job: job.id, token: token - 1, store: store_url, process: grant.previous }, clock);
+      const remains = { job: job.id, before_token: token, process: grant.previous };
+      await killRemains(remains, new MarkedProcesses(store_url), clock);
     }
     // A stop may have come while the remains of an earlier attempt were cleared away.
     if (this.#stop !== null) return this.#describe(NEVER_RAN, null);
     const output_path = `${scratch}/output-${job.id}-${token}`;
-    const file = this.#openLogFile();
+    const argv = [...this.#options.handler, ...job.argv];
+    const file = log_dir === null ? null : new LogFile(log_dir, job.id, token, argv);
     this.#attach();
     this.#run = new Run(
       {
-        argv: [...this.#options.handler, ...job.argv],
+        argv,
         cwd: job.cwd,
         env: jobEnvironment(job.env, this.#variables(output_path)),
         input: job.input,
@@ -163,7 +166,7 @@ export class Attempt {
       clock,
       timeout_ms: lease.job.settings.timeout_ms,
       grace_ms: this.#forced_grace_ms,
-      onHalfSilent: () => this.#warnOfSilence(),
+      onHalfSilent: () => this.#say("warn", silenceWarning(lease, this.#heartbeat.elapsed())),
       onStop: (cause) => this.#stopFor(cause, this.#whyStopped(cause), this.#forced_grace_ms),
       onLost: (why) => this.#lose(why),
     });
@@ -247,7 +250,7 @@ export class Attempt {
         return await write();
       } catch (error) {
         if (this.lease.remaining() < delay_ms) throw error;
-        this.#say("warn", `its end could not be written, trying again: ${message(error)}`);
+        this.#say("warn", `its end could not be written, trying again: ${errorText(error)}`);
         await sleep(this.#options.clock, delay_ms);
       }
     }
@@ -269,36 +272,17 @@ export class Attempt {
     };
   }
 
-  #openLogFile(): LogFile | null {
-    const { log_dir, handler } = this.#options;
-    const { job, token } = this.lease;
-    return log_dir === null ? null : new LogFile(log_dir, job.id, token, [...handler, ...job.argv]);
-  }
-
-  #warnOfSilence(): void {
-    const { lease_ms, job } = this.lease;
-    const silent = formatDuration(this.#heartbeat.elapsed());
-    const pty = job.settings.pty ? "" : "--pty if its output is buffered, ";
-    this.#say(
-      "warn",
-      `silent for ${silent} of ${formatDuration(lease_ms)}, then it is stopped. ` +
-        `If that is normal for it: a longer --lease, ${pty}--beat timer, or \`lease beat\` in the job`,
-    );
-  }
-
   #whyStopped(cause: "silent" | "timeout"): string {
-    const { lease_ms, job } = this.lease;
-    if (cause === "timeout") return `timeout after ${formatDuration(job.settings.timeout_ms ?? 0)}`;
-    const last_line = this.#tail.lines(1)[0];
-    const said = last_line === undefined ? "nothing was printed" : `last line "${last_line}"`;
-    return `silent ${formatDuration(this.#heartbeat.elapsed())} of ${formatDuration(lease_ms)}, ${said}`;
+    const { timeout_ms } = this.lease.job.settings;
+    if (cause === "timeout") return `timeout after ${formatDuration(timeout_ms ?? 0)}`;
+    return silenceText(this.lease, this.#heartbeat.elapsed(), this.#tail.lines(1)[0] ?? null);
   }
 
   #extensionFailed(error: unknown, in_a_row: number): void {
     const row = in_a_row >= FAILURES_REPORTED ? `, ${in_a_row} times in a row` : "";
     this.#say(
       in_a_row >= FAILURES_REPORTED ? "error" : "warn",
-      `its lease could not be extended${row}: ${message(error)}`,
+      `its lease could not be extended${row}: ${errorText(error)}`,
     );
   }
 
@@ -310,7 +294,7 @@ export class Attempt {
     return this.#options.kill_grace_ms ?? FORCED_GRACE_MS;
   }
 
-  #say(level: Parameters<Report>[0], message: string): void {
-    this.#options.report(level, `job ${this.lease.job.id}: ${message}`);
+  #say(level: Parameters<Report>[0], text: string): void {
+    this.#options.report(level, `job ${this.lease.job.id}: ${text}`);
   }
 }

@@ -5,12 +5,12 @@
  */
 
 import type { Clock, Random } from "../core/clock.ts";
-import { message } from "../core/errors.ts";
+import { errorText } from "../core/errors.ts";
 import type { WorkerRecord } from "../core/records.ts";
 import { isRefusal, transition } from "../core/transition.ts";
 import { host, isProvenDead } from "../platform/machine.ts";
 import type { ExpiredLease, RecoverRequest, Store } from "../store/store.ts";
-import { killRemains } from "./orphans.ts";
+import { killRemains, MarkedProcesses } from "./orphans.ts";
 import type { Report } from "./report.ts";
 
 export interface RecoverySweepOptions {
@@ -76,7 +76,7 @@ export class RecoverySweep {
     const again = (delay_ms: number) => {
       this.#cancelTimer = this.#options.clock.after(delay_ms, () => {
         this.#current = this.scan()
-          .then(onScan, (error) => this.#options.report("error", `sweep failed: ${message(error)}`))
+          .then(onScan, (error) => this.#options.report("error", `sweep failed: ${errorText(error)}`))
           .then(() => {
             if (this.#statistics.running) again(this.#options.every_ms * (0.9 + 0.2 * this.#options.random()));
           });
@@ -143,14 +143,15 @@ export class RecoverySweep {
   async #recoverPage(page: readonly ExpiredLease[], counts: SweepCounts): Promise<void> {
     counts.expired_found += page.length;
     const requests: RecoverRequest[] = [];
+    const marked = new MarkedProcesses(this.#options.store_url);
     for (const lease of page) {
       try {
-        counts.orphans_killed += await this.#clear(lease);
+        counts.orphans_killed += await this.#clear(lease, marked);
         const request = this.#decide(lease);
         if (request !== null) requests.push(request);
       } catch (error) {
         counts.errors += 1;
-        this.#options.report("error", `job ${lease.job.id} could not be recovered: ${message(error)}`);
+        this.#options.report("error", `job ${lease.job.id} could not be recovered: ${errorText(error)}`);
       }
     }
     if (requests.length === 0) return;
@@ -162,10 +163,10 @@ export class RecoverySweep {
   }
 
   /** Nothing of the old attempt may run when the next one starts. */
-  async #clear({ job, attempt }: ExpiredLease): Promise<number> {
+  async #clear({ job, attempt }: ExpiredLease, marked: MarkedProcesses): Promise<number> {
     if (attempt.host !== host) return 0;
-    const { clock, store_url } = this.#options;
-    return killRemains({ job: job.id, token: job.token, store: store_url, process: attempt.process }, clock);
+    const remains = { job: job.id, before_token: job.token + 1, process: attempt.process };
+    return killRemains(remains, marked, this.#options.clock);
   }
 
   #decide(lease: ExpiredLease): RecoverRequest | null {

@@ -16,7 +16,7 @@ export interface LogEntry {
 }
 
 /** Raw bytes that go into one chunk: small enough to compress without a pause that anyone notices. */
-export const CHUNK_BYTES = 256 * 1024;
+const CHUNK_BYTES = 256 * 1024;
 const HEADER_BYTES = 13;
 const PLAIN = 0;
 const DEFLATED = 1;

@@ -120,7 +120,7 @@ export interface Grant {
   expires_at_ms: number;
   /** The last accepted progress checkpoint. */
   checkpoint: string | null;
-  /** The process of the attempt before this one, where it ran on the acquirer's host. */
+  /** The newest process of an earlier attempt on the acquirer's host. */
   previous: ProcessIdentity | null;
 }
 

@@ -52,6 +52,7 @@ export function attempt(overrides: Partial<Attempt> = {}): Attempt {
     worker: "ci-3:8841:a1f",
     host: "ci-3",
     process: { boot_id: "b", pid: 8841, pid_started: 1 },
+    lease_ms: 300_000,
     started_at_ms: now_ms - 192_000,
     ended_at_ms: null,
     end: null,

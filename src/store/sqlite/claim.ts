@@ -8,15 +8,18 @@ import type { AcquireRequest, ExtendAnswer, ExtendRequest, Grant, LogWrite, Proc
 import { toJob, toProcess } from "./rows.ts";
 import type { Statements } from "./statements.ts";
 
-/** More due jobs than this are promoted over several acquires, to keep each one short. */
-const PROMOTE_LIMIT = 1_000;
+/** Due jobs that are promoted in one commit: few enough that a beat never waits long behind it. */
+const PROMOTE_LIMIT = 5_000;
 
-export function promote(statements: Statements, now_ms: number): number {
-  return statements.get("promote").run(now_ms, PROMOTE_LIMIT).changes;
+/** `all` is false when more are due than one commit should take. */
+export function promote(statements: Statements, now_ms: number): { count: number; all: boolean } {
+  const count = statements.get("promote").run(now_ms, PROMOTE_LIMIT).changes;
+  return { count, all: count < PROMOTE_LIMIT };
 }
 
-export function acquire(statements: Statements, request: AcquireRequest, now_ms: number): Grant[] {
-  promote(statements, now_ms);
+/** Null when there is more to promote first: only then is it known whose turn it is. */
+export function acquire(statements: Statements, request: AcquireRequest, now_ms: number): Grant[] | null {
+  if (!promote(statements, now_ms).all) return null;
   const rows: SqlRow[] = [];
   if (request.queues === null) {
     while (rows.length < request.count) {
@@ -89,7 +92,7 @@ function toGrant(statements: Statements, row: SqlRow, request: AcquireRequest, n
   statements.get("insertAttempt").run(id, token, request.holder, request.host, now_ms, lease_ms);
   const grant = { job, lease_ms, expires_at_ms, checkpoint: null, previous: null };
   if (token === 1) return grant;
-  const previous = statements.get("previousProcess").get(id, token - 1, request.host);
+  const previous = statements.get("previousProcess").get(id, token, request.host);
   return {
     ...grant,
     checkpoint: (statements.get("lastProgress").get(id)?.["text"] as string | undefined) ?? null,

@@ -22,23 +22,26 @@ export function addDependencies(statements: Statements, id: number, job: NewJob,
   for (const [parent, kind] of parents) meet(statements, id, kind, parent, now_ms);
 }
 
-/** To be called in the transaction in which `parent` ended. */
-export function freeChildren(statements: Statements, parent: number, now_ms: number): void {
-  for (const row of statements.get("childrenOf").all(parent)) {
-    meet(statements, row["job_id"] as number, row["kind"] as Kind, parent, now_ms);
+/** To be called in the transaction in which `ended` did. */
+export function freeChildren(statements: Statements, ended: number, now_ms: number): void {
+  // A list, not recursion: a chain of jobs may be as long as people make it.
+  const parents = [ended];
+  for (let parent = parents.pop(); parent !== undefined; parent = parents.pop()) {
+    for (const row of statements.get("childrenOf").all(parent)) {
+      const child = row["job_id"] as number;
+      if (meet(statements, child, row["kind"] as Kind, parent, now_ms)) parents.push(child);
+    }
   }
 }
 
-function meet(statements: Statements, child: number, kind: Kind, parent: number, now_ms: number): void {
+/** True when the child can't run any more and was cancelled, so that its own children have to be met. */
+function meet(statements: Statements, child: number, kind: Kind, parent: number, now_ms: number): boolean {
   const state = statements.get("fence").get(parent)?.["state"] as StateName;
   if (state === "completed" || (kind === "any" && (state === "failed" || state === "cancelled"))) {
     statements.get("unblock").run(child, now_ms);
-  } else if (state === "failed" || state === "cancelled") {
-    const { changes } = statements.get("doom").run(child, now_ms, `job ${parent}, which it waits for, ${verb(state)}`);
-    if (changes > 0) freeChildren(statements, child, now_ms);
+    return false;
   }
-}
-
-function verb(state: "failed" | "cancelled"): string {
-  return state === "failed" ? "failed" : "was cancelled";
+  if (state !== "failed" && state !== "cancelled") return false;
+  const how = state === "failed" ? "failed" : "was cancelled";
+  return statements.get("doom").run(child, now_ms, `job ${parent}, which it waits for, ${how}`).changes > 0;
 }

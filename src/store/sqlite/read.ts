@@ -2,6 +2,7 @@
  * Questions about jobs. Reads never wait for writers: WAL gives each its own snapshot.
  */
 
+import { assert } from "../../core/errors.ts";
 import type { Job } from "../../core/job.ts";
 import type { Checkpoint, QueueCount } from "../../core/records.ts";
 import type { SqlValue } from "../../platform/platform.ts";
@@ -89,7 +90,7 @@ export function expired(statements: Statements, query: ExpiredQuery, now_ms: num
   return rows.map((row) => {
     const job = toJob(row);
     const attempt = statements.get("attempt").get(job.id, job.token);
-    if (attempt === null) throw new Error(`broken invariant: job ${job.id} runs without attempt ${job.token}`);
+    assert(attempt !== null, `a running job has its attempt (job ${job.id}, ${job.token})`);
     return {
       job,
       expires_at_ms: row["expires_at_ms"] as number,

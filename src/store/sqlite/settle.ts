@@ -13,7 +13,7 @@ import type { StatementName, Statements } from "./statements.ts";
 
 export function settle(statements: Statements, requests: readonly SettleRequest[], now_ms: number): SettleAnswer[] {
   return requests.map((request) => {
-    if (end(statements, "settle", request, now_ms)) return { status: "applied" };
+    if (endJob(statements, "settle", request, now_ms)) return { status: "applied" };
     const row = statements.get("fence").get(request.id);
     if (row !== null && row["state"] === "running" && row["token"] === request.token) return { status: "cancelling" };
     if (row !== null) audit(statements, request, now_ms, "stale");
@@ -27,11 +27,11 @@ export function recover(
   now_ms: number,
 ): ("recovered" | "changed")[] {
   return requests.map((request) =>
-    end(statements, "recover", request, now_ms, request.expires_at_ms) ? "recovered" : "changed",
+    endJob(statements, "recover", request, now_ms, request.expires_at_ms) ? "recovered" : "changed",
   );
 }
 
-function end(
+function endJob(
   statements: Statements,
   verb: StatementName & ("settle" | "recover"),
   request: SettleRequest,

@@ -73,7 +73,7 @@ export const SQL = {
   insertAttempt: `INSERT INTO attempts (job_id, attempt, worker, host, started_at_ms, lease_ms)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6)`,
   previousProcess: `SELECT boot_id, pid, pid_started FROM attempts
-    WHERE job_id = ?1 AND attempt = ?2 AND host = ?3 AND pid IS NOT NULL`,
+    WHERE job_id = ?1 AND attempt < ?2 AND host = ?3 AND pid IS NOT NULL ORDER BY attempt DESC LIMIT 1`,
   lastProgress: `SELECT text FROM checkpoints WHERE job_id = ?1 AND kind = 'progress' ORDER BY id DESC LIMIT 1`,
 
   extend: `UPDATE jobs SET expires_at_ms = ?3, last_beat_at_ms = coalesce(?4, last_beat_at_ms),

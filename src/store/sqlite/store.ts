@@ -47,7 +47,10 @@ export class SqliteStore implements Contract.Store {
   async acquire(request: Contract.AcquireRequest) {
     // Many idle workers wake up for one new job: those that find nothing must not queue for the write lock.
     if (!mayAcquire(this.#statements, request, this.#now())) return [];
-    return this.#writer.write(RANK.normal, () => acquire(this.#statements, request, this.#now()));
+    for (;;) {
+      const grants = await this.#writer.write(RANK.normal, () => acquire(this.#statements, request, this.#now()));
+      if (grants !== null) return grants;
+    }
   }
 
   extend(requests: readonly Contract.ExtendRequest[]) {
@@ -140,8 +143,13 @@ export class SqliteStore implements Contract.Store {
     return rows.map(toWorker);
   }
 
-  promote() {
-    return this.#writer.write(RANK.housekeeping, () => promote(this.#statements, this.#now()));
+  async promote() {
+    let total = 0;
+    for (;;) {
+      const { count, all } = await this.#writer.write(RANK.housekeeping, () => promote(this.#statements, this.#now()));
+      total += count;
+      if (all) return total;
+    }
   }
 
   trimCheckpoints(keep: number) {

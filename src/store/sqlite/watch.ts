@@ -18,6 +18,7 @@ export function watchCommits(path: string, statements: Statements, changed: () =
   let seen = version();
   let looks = LOOKS_AFTER_MS.length;
   let timer: ReturnType<typeof setTimeout> | null = null;
+  let stopped = false;
   const look = () => {
     timer = null;
     const current = version();
@@ -29,7 +30,7 @@ export function watchCommits(path: string, statements: Statements, changed: () =
   };
   const next = () => {
     const delay_ms = LOOKS_AFTER_MS[looks++];
-    if (delay_ms !== undefined) timer = setTimeout(look, delay_ms);
+    if (delay_ms !== undefined && !stopped) timer = setTimeout(look, delay_ms);
   };
   // The folder, not the file: a WAL may be removed and made again.
   const watcher = watchFile(dirname(path), (_event, name) => {
@@ -39,6 +40,7 @@ export function watchCommits(path: string, statements: Statements, changed: () =
   });
   watcher.unref();
   return () => {
+    stopped = true;
     watcher.close();
     if (timer !== null) clearTimeout(timer);
   };

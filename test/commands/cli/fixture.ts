@@ -81,6 +81,7 @@ export async function answer(dispatch: Dispatch, raw: readonly string[], more: P
   };
   const io: Io = {
     stdout: (text) => void (answered.stdout += text),
+    stdoutBytes: (bytes) => void (answered.stdout += new TextDecoder().decode(bytes)),
     stderr: (text) => void (answered.stderr += text),
     env: {},
     is_tty: false,

@@ -1,0 +1,19 @@
+/** What people read about a silent job: the warning in time, and the reason afterwards. */
+
+import { formatDuration } from "../core/duration.ts";
+import type { Lease } from "../leasing/lease.ts";
+
+/** Names the flags that would change it, because most silent jobs are healthy ones that were not described well. */
+export function silenceWarning({ lease_ms, job }: Lease, silent_ms: number): string {
+  // Most programs print into a pipe only when they have a few kilobytes together.
+  const buffered = job.settings.pty ? "" : "--pty if its output is buffered, ";
+  return (
+    `silent for ${formatDuration(silent_ms)} of ${formatDuration(lease_ms)}, then it is stopped. ` +
+    `If that is normal for it: a longer --lease, ${buffered}--beat timer, or \`lease beat\` in the job`
+  );
+}
+
+export function silenceText({ lease_ms }: Lease, silent_ms: number, last_line: string | null): string {
+  const said = last_line === null ? "nothing was printed" : `last line "${last_line}"`;
+  return `silent ${formatDuration(silent_ms)} of ${formatDuration(lease_ms)}, ${said}`;
+}
