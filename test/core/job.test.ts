@@ -67,7 +67,7 @@ describe("LeaseError", () => {
 
 describe("assert", () => {
   test("fails loudly on a broken promise and says which", () => {
-    expect(() => assert(false, "a token fell")).toThrow("broken invariant: a token fell");
+    expect(() => assert(false, "a token fell")).toThrow("broken promise: a token fell");
     expect(() => assert(true, "fine")).not.toThrow();
   });
 });
