@@ -13,19 +13,18 @@ import type { Lease } from "../leasing/lease.ts";
 import type { Release } from "../leasing/manager.ts";
 import { LeaseManager } from "../leasing/manager.ts";
 import { host } from "../platform/machine.ts";
+import { Ahead, NOT_STARTED } from "./ahead.ts";
+import type { AttemptOptions } from "./attempt.ts";
 import { Attempt } from "./attempt.ts";
+import { CancelWatch } from "./cancel_watch.ts";
 import { LogFlusher } from "./log_flusher.ts";
+import { Patience } from "./patience.ts";
 import type { PoolStatistics, WorkerPoolOptions } from "./pool_options.ts";
 import { Registration } from "./registry.ts";
+import { settledText } from "./settled_text.ts";
 import { RecoverySweep } from "./sweep.ts";
 
 const REGISTRY_REFRESH_MS = 10_000;
-const CANCEL_LOOK_MS = 200;
-/** A store that fails is tried again after this, doubled up to the longest. */
-const TROUBLE_FIRST_MS = 100;
-const TROUBLE_LONGEST_MS = 5_000;
-/** With nothing running, a worker gives up on its store after this. */
-const TROUBLE_PATIENCE_MS = 30_000;
 const FORCED_GRACE_MS = 10_000;
 
 export class WorkerPool {
@@ -34,22 +33,23 @@ export class WorkerPool {
   readonly #options: WorkerPoolOptions;
   readonly #registration: Registration;
   readonly #manager: LeaseManager;
-  readonly #logs: LogFlusher;
+  readonly #attempt_options: AttemptOptions;
   readonly #sweep: RecoverySweep;
   readonly #scratch: string;
   readonly #running = new Set<Attempt>();
   readonly #settling = new Set<Promise<unknown>>();
   readonly #finish = Promise.withResolvers<void>();
+  readonly #ahead: Ahead;
+  readonly #cancels: CancelWatch;
+  readonly #patience: Patience;
   #accepting = true;
   #acquiring = false;
   #again = false;
   #taken = 0;
-  #trouble: { since_ms: number; delay_ms: number } | null = null;
   #unwatch = () => {};
   #cancelPoll = () => {};
   #cancelDrain = () => {};
   #cancelDue = () => {};
-  #looking = false;
   #stopped = false;
   #totals = { completed: 0, failed: 0, other: 0 };
 
@@ -71,7 +71,6 @@ export class WorkerPool {
       worker_id: this.#registration.id,
       lease_ms: times.lease_ms,
     });
-    this.#logs = new LogFlusher(store, clock);
     this.#sweep = new RecoverySweep({
       store,
       clock,
@@ -83,7 +82,17 @@ export class WorkerPool {
       checkpoints: true,
       keep_checkpoints: 100,
     });
+    this.#patience = new Patience(clock);
+    this.#cancels = new CancelWatch({ store, clock, worker_id: this.worker_id, running: this.#running });
+    this.#ahead = new Ahead({ clock, giveBack: (lease) => this.#giveBack(lease) });
     this.#scratch = mkdtempSync(join(tmpdir(), "lease-"));
+    this.#attempt_options = {
+      ...options,
+      manager: this.#manager,
+      logs: new LogFlusher(store, clock),
+      interval_ms: (lease_ms) => Math.round((times.interval_ms * lease_ms) / times.lease_ms),
+      scratch: this.#scratch,
+    };
     this.finished = this.#finish.promise;
   }
 
@@ -102,6 +111,7 @@ export class WorkerPool {
   /** Takes no more jobs and gives the running ones `drain_ms` to end; then they are stopped and returned. */
   stop(drain_ms: number): void {
     this.#accepting = false;
+    this.#ahead.giveAllBack();
     const grace_ms = this.#options.kill_grace_ms ?? FORCED_GRACE_MS;
     const giveBack = () => {
       for (const attempt of this.#running) attempt.giveBack(grace_ms);
@@ -114,6 +124,7 @@ export class WorkerPool {
   /** Kills and returns everything at once. */
   abort(): void {
     this.#accepting = false;
+    this.#ahead.giveAllBack();
     for (const attempt of this.#running) attempt.kill();
     this.#endIfDone();
   }
@@ -136,7 +147,7 @@ export class WorkerPool {
 
   #wake(): void {
     this.#fill();
-    this.#lookForCancels();
+    this.#cancels.lookSoon();
   }
 
   #poll(): void {
@@ -147,10 +158,11 @@ export class WorkerPool {
     });
   }
 
-  #free(): number {
+  /** Leases to ask for: for free slots, and ahead for busy ones. */
+  #wanted(): number {
     const { slots, max_jobs } = this.#options;
     const left = max_jobs === null ? Infinity : max_jobs - this.#taken;
-    return Math.min(slots - this.#running.size, left);
+    return Math.min(slots - this.#running.size + this.#ahead.wanted(slots), left);
   }
 
   #fill(): void {
@@ -159,7 +171,8 @@ export class WorkerPool {
       this.#again = true;
       return;
     }
-    const count = this.#free();
+    for (let lease = this.#nextAhead(); lease !== null; lease = this.#nextAhead()) this.#begin(lease);
+    const count = this.#wanted();
     if (count <= 0) return this.#endIfDone();
     this.#acquiring = true;
     this.#again = false;
@@ -172,38 +185,47 @@ export class WorkerPool {
 
   #acquired(leases: readonly Lease[], wanted: number): void {
     this.#acquiring = false;
-    this.#trouble = null;
+    this.#patience.restore();
     this.#taken += leases.length;
-    for (const lease of leases) this.#begin(lease);
-    if (this.#again && this.#free() > 0) this.#fill();
+    for (const lease of leases) {
+      if (this.#running.size < this.#options.slots) this.#begin(lease);
+      else this.#ahead.add(lease);
+    }
+    if (!this.#accepting) this.#ahead.giveAllBack();
+    if (this.#again) this.#fill();
     else if (leases.length < wanted) void this.#rest();
     else this.#endIfDone();
   }
 
-  #begin(lease: Lease): void {
-    const { clock, report, times, kill_grace_ms, beat, handler, log_dir, store_url } = this.#options;
-    const attempt = new Attempt(lease, {
-      manager: this.#manager,
-      clock,
-      report,
-      logs: this.#logs,
-      store_url,
-      handler,
-      beat,
-      interval_ms: (lease_ms) => Math.round((times.interval_ms * lease_ms) / times.lease_ms),
-      kill_grace_ms,
-      log_dir,
-      scratch: this.#scratch,
-    });
-    this.#running.add(attempt);
-    const settled = attempt.settled.then(
-      (release) => this.#settled(lease, release),
-      (error) => report("error", `job ${lease.job.id}: its end could not be written: ${errorText(error)}`),
+  #nextAhead(): Lease | null {
+    return this.#running.size < this.#options.slots ? this.#ahead.take() : null;
+  }
+
+  #giveBack(lease: Lease): void {
+    this.#keep(this.#manager.release(lease, { end: NOT_STARTED }), lease);
+  }
+
+  /** What is being written must be on disk before the worker ends. */
+  #keep(release: Promise<Release>, lease: Lease): void {
+    const settled = release.then(
+      (answer) => this.#settled(lease, answer),
+      (error) => {
+        this.#options.report("error", `job ${lease.job.id}: its end could not be written: ${errorText(error)}`);
+      },
     );
     this.#settling.add(settled);
     void settled.then(() => this.#settling.delete(settled)).then(() => this.#fill());
+  }
+
+  #begin(lease: Lease): void {
+    const { clock } = this.#options;
+    const attempt = new Attempt(lease, this.#attempt_options);
+    this.#running.add(attempt);
+    this.#keep(attempt.settled, lease);
+    const started_ms = clock.mono_ms();
     const freed = () => {
       this.#running.delete(attempt);
+      this.#ahead.observe(clock.mono_ms() - started_ms);
       this.#fill();
     };
     attempt.ended.then(freed, freed);
@@ -215,6 +237,8 @@ export class WorkerPool {
     const state = release.status === "applied" ? release.change.state.name : "stale";
     if (state === "completed" || state === "failed") this.#totals[state] += 1;
     else this.#totals.other += 1;
+    const said = settledText(lease, release, this.#options.clock.wall_ms());
+    if (said !== null) this.#options.report(...said);
     this.#options.onSettled?.(lease, release);
   }
 
@@ -228,52 +252,36 @@ export class WorkerPool {
         const delay_ms = Math.min(Math.max(1, due_ms - (await store.now())), 2 ** 30);
         this.#cancelDue = clock.after(delay_ms, () => this.#fill());
       }
-      if (!until_empty || this.#running.size > 0 || this.#settling.size > 0) return;
+      if (!until_empty || !this.#idle) return;
       const { pending, retrying } = await store.backlog({ queues, task });
-      if (pending + retrying === 0 && this.#running.size === 0 && this.#settling.size === 0) this.#accepting = false;
+      if (pending + retrying === 0 && this.#idle) this.#accepting = false;
       this.#endIfDone();
     } catch (error) {
       this.#inTrouble(error);
     }
   }
 
-  #lookForCancels(): void {
-    if (this.#looking || this.#running.size === 0) return;
-    this.#looking = true;
-    const look = async () => {
-      const requests = await this.#options.store.cancelRequests(this.worker_id);
-      for (const { id, token } of requests) {
-        for (const attempt of this.#running) {
-          if (attempt.lease.job.id === id && attempt.lease.token === token) attempt.cancel();
-        }
-      }
-    };
-    this.#options.clock.after(CANCEL_LOOK_MS, () => {
-      this.#looking = false;
-      look().catch(() => {});
-    });
-  }
-
   /** Jobs that run go on under their leases; a worker that has none left gives up after a while. */
   #inTrouble(error: unknown): void {
-    const { clock, report } = this.#options;
     this.#acquiring = false;
-    const now_ms = clock.mono_ms();
-    this.#trouble ??= { since_ms: now_ms, delay_ms: TROUBLE_FIRST_MS };
-    if (this.#running.size === 0 && now_ms - this.#trouble.since_ms > TROUBLE_PATIENCE_MS) {
+    const pause_ms = this.#patience.next();
+    if (pause_ms === null && this.#idle) {
       this.#accepting = false;
       void this.#end(error);
       return;
     }
-    report("warn", `the store is in trouble, trying again: ${errorText(error)}`);
-    clock.after(this.#trouble.delay_ms, () => this.#fill());
-    this.#trouble.delay_ms = Math.min(this.#trouble.delay_ms * 2, TROUBLE_LONGEST_MS);
+    this.#options.report("warn", `the store is in trouble, trying again: ${errorText(error)}`);
+    this.#options.clock.after(pause_ms ?? this.#options.poll_ms, () => this.#fill());
+  }
+
+  get #idle(): boolean {
+    return this.#running.size + this.#settling.size + this.#ahead.size === 0;
   }
 
   #endIfDone(): void {
     const { max_jobs } = this.#options;
     const spent = max_jobs !== null && this.#taken >= max_jobs;
-    if ((this.#accepting && !spent) || this.#acquiring || this.#running.size + this.#settling.size > 0) return;
+    if ((this.#accepting && !spent) || this.#acquiring || !this.#idle) return;
     void this.#end(null);
   }
 

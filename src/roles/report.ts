@@ -1,5 +1,5 @@
 /** What a role has to say while it works. Who listens decides where it goes: a log, a terminal, a test. */
 
-type Level = "debug" | "info" | "warn" | "error";
+export type Level = "debug" | "info" | "warn" | "error";
 
 export type Report = (level: Level, message: string) => void;

@@ -16,15 +16,22 @@ export async function start(options: SpawnOptions): Promise<Child> {
   }
 }
 
-/** The worker's environment, what the job brought, and the variables by which it can ask about itself. */
+let inherited: Record<string, string> | null = null;
+
+/** The worker's environment, what the job brought, and the variables by which it can ask about itself (null: unset). */
 export function jobEnvironment(
   own: Readonly<Record<string, string>>,
   about: Readonly<Record<string, string | null>>,
 ): Record<string, string> {
-  const env: Record<string, string> = {};
-  for (const [name, value] of [...Object.entries(process.env), ...Object.entries(own), ...Object.entries(about)]) {
-    if (value !== undefined && value !== null) env[name] = value;
-    else delete env[name];
+  // Copied once: reading all of process.env is slow, and ours does not change.
+  inherited ??= Object.fromEntries(
+    Object.entries(process.env).filter((pair): pair is [string, string] => pair[1] !== undefined),
+  );
+  const env: Record<string, string> = { ...inherited, ...own };
+  for (const name in about) {
+    const value = about[name];
+    if (value === null || value === undefined) delete env[name];
+    else env[name] = value;
   }
   return env;
 }

@@ -19,7 +19,7 @@ export function promote(statements: Statements, now_ms: number): { count: number
 
 /** Null when there is more to promote first: only then is it known whose turn it is. */
 export function acquire(statements: Statements, request: AcquireRequest, now_ms: number): Grant[] | null {
-  if (!promote(statements, now_ms).all) return null;
+  if (isDue(statements, now_ms) && !promote(statements, now_ms).all) return null;
   const rows: SqlRow[] = [];
   if (request.queues === null) {
     while (rows.length < request.count) {
@@ -37,10 +37,14 @@ export function acquire(statements: Statements, request: AcquireRequest, now_ms:
   return rows.map((row) => toGrant(statements, row, request, now_ms));
 }
 
+function isDue(statements: Statements, now_ms: number): boolean {
+  const due_ms = statements.get("nextDue").get()?.["at_ms"] as number | null;
+  return due_ms !== null && due_ms <= now_ms;
+}
+
 /** Whether an acquire could find anything, by reading alone. */
 export function mayAcquire(statements: Statements, request: AcquireRequest, now_ms: number): boolean {
-  const due_ms = statements.get("nextDue").get()?.["at_ms"] as number | null;
-  if (due_ms !== null && due_ms <= now_ms) return true;
+  if (isDue(statements, now_ms)) return true;
   if (request.queues === null) return (statements.get("nextQueue").get("")?.["queue"] ?? null) !== null;
   return request.queues.some((queue) => statements.get("anyReady").get(queue) !== null);
 }

@@ -6,7 +6,7 @@
 import { isFinished } from "../../core/job.ts";
 import type { AttemptEnd } from "../../core/transition.ts";
 import type { CheckpointRequest, RecoverRequest, SettleAnswer, SettleRequest } from "../store.ts";
-import { lossOf, noteProcess } from "./claim.ts";
+import { lossOf } from "./claim.ts";
 import { freeChildren } from "./dependencies.ts";
 import { stateColumns } from "./rows.ts";
 import type { StatementName, Statements } from "./statements.ts";
@@ -55,17 +55,19 @@ function endJob(
       ...fence,
     );
   if (changes === 0) return false;
-  if (request.process !== null) noteProcess(statements, [{ id, token, ...request.process }]);
-  if (change.ended !== null) endAttempt(statements, id, token, change.ended, now_ms);
+  if (change.ended !== null) endAttempt(statements, request, change.ended, now_ms);
   if (isFinished(change.state)) freeChildren(statements, id, now_ms);
   if (request.audit !== null) audit(statements, request, now_ms, change.ended?.cause ?? "unknown");
   return true;
 }
 
-function endAttempt(statements: Statements, id: number, token: number, end: AttemptEnd, now_ms: number): void {
+function endAttempt(statements: Statements, request: SettleRequest, end: AttemptEnd, now_ms: number): void {
+  const { id, token, process } = request;
+  const { cause, exit_code, signal, error, last_line, beats } = end;
+  const { boot_id = null, pid = null, pid_started = null } = process ?? {};
   statements
     .get("endAttempt")
-    .run(id, token, now_ms, end.cause, end.exit_code, end.signal, end.error, end.last_line, end.beats);
+    .run(id, token, now_ms, cause, exit_code, signal, error, last_line, beats, boot_id, pid, pid_started);
 }
 
 /** An error checkpoint. A stale result is kept here too, so that work done in vain leaves a trace. */

@@ -19,7 +19,8 @@ const notPaused = (queue: string) =>
   `NOT EXISTS (SELECT 1 FROM queues WHERE name = ${queue} AND paused_at_ms IS NOT NULL)`;
 
 const END_ATTEMPT = `UPDATE attempts SET ended_at_ms = ?3, cause = ?4, exit_code = ?5, signal = ?6, error = ?7,
-  last_line = coalesce(?8, last_line), beats = max(beats, ?9) WHERE job_id = ?1 AND attempt = ?2`;
+  last_line = coalesce(?8, last_line), beats = max(beats, ?9), boot_id = coalesce(boot_id, ?10), pid = coalesce(pid, ?11),
+  pid_started = coalesce(pid_started, ?12) WHERE job_id = ?1 AND attempt = ?2`;
 
 const SETTLE = `UPDATE jobs SET state = ?3, run_at_ms = coalesce(?4, run_at_ms), finished_at_ms = ?5, failures = ?6,
   cause = ?7, exit_code = ?8, error = ?9, output = ?10,

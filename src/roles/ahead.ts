@@ -1,0 +1,80 @@
+/**
+ * Leases acquired ahead: while jobs are so short that waiting for the next grant would take as long as running it, each
+ * slot may have one job ready. It is started the moment the slot is free, and its successor's grant shares a commit
+ * with the settle before. Nothing is hoarded: a job that is not started almost at once goes back to the queue.
+ */
+
+import type { Clock } from "../core/clock.ts";
+import type { AttemptEnd } from "../core/transition.ts";
+import type { Lease } from "../leasing/lease.ts";
+
+export interface AheadOptions {
+  clock: Clock;
+  giveBack: (lease: Lease) => void;
+}
+
+/** The end of an attempt that was given back before it began. */
+export const NOT_STARTED: AttemptEnd = {
+  cause: "returned",
+  exit_code: null,
+  signal: null,
+  error: "not started in time",
+  output: null,
+  last_line: null,
+  beats: 0,
+};
+
+/** Jobs that take longer on average don't gain from it. */
+const SHORT_JOB_MS = 25;
+/** How much a new job weighs in the average. */
+const WEIGHT = 0.2;
+const KEPT_MS = 100;
+
+export class Ahead {
+  readonly #options: AheadOptions;
+  #leases: Lease[] = [];
+  /** Until jobs have shown to be short they count as long. */
+  #average_ms = 10 * SHORT_JOB_MS;
+  #cancelTimer: (() => void) | null = null;
+
+  constructor(options: AheadOptions) {
+    this.#options = options;
+  }
+
+  get size(): number {
+    return this.#leases.length;
+  }
+
+  observe(took_ms: number): void {
+    this.#average_ms += WEIGHT * (Math.min(took_ms, 10 * SHORT_JOB_MS) - this.#average_ms);
+  }
+
+  /** How many more leases it would take for so many slots. */
+  wanted(slots: number): number {
+    return this.#average_ms < SHORT_JOB_MS ? Math.max(0, slots - this.#leases.length) : 0;
+  }
+
+  add(lease: Lease): void {
+    this.#leases.push(lease);
+    this.#cancelTimer ??= this.#options.clock.after(KEPT_MS, () => {
+      this.#cancelTimer = null;
+      this.giveAllBack();
+    });
+  }
+
+  take(): Lease | null {
+    const lease = this.#leases.shift() ?? null;
+    if (this.#leases.length === 0) this.#stopTimer();
+    return lease;
+  }
+
+  giveAllBack(): void {
+    this.#stopTimer();
+    for (const lease of this.#leases.splice(0)) this.#options.giveBack(lease);
+  }
+
+  #stopTimer(): void {
+    this.#cancelTimer?.();
+    this.#cancelTimer = null;
+  }
+}

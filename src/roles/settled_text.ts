@@ -1,0 +1,27 @@
+/** What a worker says when an attempt has ended. */
+
+import { formatDuration } from "../core/duration.ts";
+import type { Lease } from "../leasing/lease.ts";
+import type { Release } from "../leasing/manager.ts";
+import type { Level } from "./report.ts";
+
+/** Null when somebody else has said it already. */
+export function settledText(lease: Lease, release: Release, now_ms: number): [Level, string] | null {
+  if (release.status !== "applied") return null;
+  const { state, ended, result } = release.change;
+  const job = `job ${lease.job.id}`;
+  switch (state.name) {
+    case "completed":
+      return ["debug", `${job}: completed`];
+    case "failed":
+      return ["warn", `${job}: failed for good: ${result.error}`];
+    case "cancelled":
+      return ["info", `${job}: cancelled`];
+    case "scheduled": {
+      const pause = formatDuration(Math.max(0, state.run_at_ms - now_ms));
+      return ["warn", `${job}: attempt ${lease.token} failed: ${ended?.error}; again in ${pause}`];
+    }
+    default:
+      return ["debug", `${job}: back in the queue: ${ended?.error}`];
+  }
+}
