@@ -8,12 +8,13 @@ const LATEST_FAILURES = 5;
 const MOST_LEASES = 10_000;
 
 export async function overviewOf(store: Store, now_ms: number): Promise<Overview> {
-  const [counts, workers, running, failures, retries] = await Promise.all([
+  const [counts, workers, running, failures, retries, recovery] = await Promise.all([
     store.counts(),
     store.workers(),
     store.list({ states: ["running"], limit: MOST_LEASES, newest_first: false }),
     store.list({ states: ["failed"], limit: LATEST_FAILURES, newest_first: true }),
     store.retryCounts(),
+    store.recovery(),
   ]);
   const leases = running.flatMap(({ state }) => (state.name === "running" ? [state] : []));
   const ends = leases.map(({ expires_at_ms }) => expires_at_ms);
@@ -29,7 +30,7 @@ export async function overviewOf(store: Store, now_ms: number): Promise<Overview
       next_expires_at_ms: ends.length === 0 ? null : ends.reduce((a, b) => Math.min(a, b)),
     },
     retries,
-    recovery: null,
+    recovery,
     failures,
   };
 }

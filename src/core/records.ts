@@ -67,3 +67,20 @@ export interface LogChunk {
   /** Encoded by whoever wrote it; a store does not look inside. */
   data: Uint8Array;
 }
+
+/** What one sweep did. */
+export interface SweepCounts {
+  expired_found: number;
+  recovered: number;
+  failed: number;
+  cancelled: number;
+  checkpoints_created: number;
+  orphans_killed: number;
+  errors: number;
+  scan_duration_ms: number;
+}
+
+/** What all sweeps that found something have done together. */
+export interface RecoveryTotals extends Omit<SweepCounts, "scan_duration_ms"> {
+  last_at_ms: number;
+}

@@ -54,15 +54,10 @@ export class WorkerPool {
   #totals = { completed: 0, failed: 0, other: 0 };
 
   constructor(options: WorkerPoolOptions) {
-    const { store, clock, random, report, times } = options;
+    const { store, clock, random, times } = options;
     this.#options = options;
-    const nonce = Math.floor(random() * 36 ** 6)
-      .toString(36)
-      .padStart(6, "0");
-    this.#registration = new Registration(
-      { ...options, slots: () => options.slots, refresh_ms: REGISTRY_REFRESH_MS },
-      nonce,
-    );
+    const slots = () => options.slots;
+    this.#registration = new Registration({ ...options, slots, refresh_ms: REGISTRY_REFRESH_MS });
     this.#manager = new LeaseManager({
       store,
       clock,
@@ -72,11 +67,7 @@ export class WorkerPool {
       lease_ms: times.lease_ms,
     });
     this.#sweep = new RecoverySweep({
-      store,
-      clock,
-      random,
-      report,
-      store_url: options.store_url,
+      ...options,
       grace_ms: times.sweep_grace_ms,
       every_ms: times.sweep_every_ms,
       checkpoints: true,

@@ -2,7 +2,7 @@
  * Which workers there are. Each keeps its own record fresh; a sweep marks the ones it finds dead.
  */
 
-import type { Clock } from "../core/clock.ts";
+import type { Clock, Random } from "../core/clock.ts";
 import type { WorkerRecord } from "../core/records.ts";
 import { host, ownIdentity } from "../platform/machine.ts";
 import type { Store } from "../store/store.ts";
@@ -10,6 +10,7 @@ import type { Store } from "../store/store.ts";
 export interface RegistryOptions {
   store: Store;
   clock: Clock;
+  random: Random;
   name: string | null;
   version: string;
   queues: readonly string[] | null;
@@ -24,11 +25,12 @@ export class Registration {
   readonly #process = ownIdentity();
   #cancelTimer: (() => void) | null = null;
 
-  /** The nonce keeps two workers of one process, or of a reused pid, apart. */
-  constructor(options: RegistryOptions, nonce: string) {
+  constructor(options: RegistryOptions) {
     this.#options = options;
+    // Keeps two workers of one process, or of a reused pid, apart.
+    const nonce = Math.floor(options.random() * 36 ** 6);
     this.#started_at_ms = options.clock.wall_ms();
-    this.id = `${host}.${this.#process.pid}.${nonce}`;
+    this.id = `${host}.${this.#process.pid}.${nonce.toString(36).padStart(6, "0")}`;
   }
 
   async register(): Promise<void> {

@@ -6,7 +6,7 @@
 
 import type { Clock, Random } from "../core/clock.ts";
 import { errorText } from "../core/errors.ts";
-import type { WorkerRecord } from "../core/records.ts";
+import type { SweepCounts, WorkerRecord } from "../core/records.ts";
 import { isRefusal, transition } from "../core/transition.ts";
 import { host, isProvenDead } from "../platform/machine.ts";
 import type { ExpiredLease, RecoverRequest, Store } from "../store/store.ts";
@@ -25,17 +25,6 @@ export interface RecoverySweepOptions {
   /** Write an error checkpoint for each recovered job. */
   checkpoints: boolean;
   keep_checkpoints: number;
-}
-
-export interface SweepCounts {
-  expired_found: number;
-  recovered: number;
-  failed: number;
-  cancelled: number;
-  checkpoints_created: number;
-  orphans_killed: number;
-  errors: number;
-  scan_duration_ms: number;
 }
 
 export interface SweepStatistics {
@@ -137,6 +126,7 @@ export class RecoverySweep {
       await store.saveWorker({ ...worker, stopped_at_ms: now_ms, ended: "dead" });
     }
     counts.scan_duration_ms = Math.round(clock.mono_ms() - started_ms);
+    if (counts.expired_found > 0) await store.noteRecovery(counts);
     return counts;
   }
 

@@ -7,7 +7,16 @@
  */
 
 import type { Job, NewJob, StateName } from "../core/job.ts";
-import type { Attempt, Checkpoint, LogChunk, ProcessIdentity, QueueCount, WorkerRecord } from "../core/records.ts";
+import type {
+  Attempt,
+  Checkpoint,
+  LogChunk,
+  ProcessIdentity,
+  QueueCount,
+  RecoveryTotals,
+  SweepCounts,
+  WorkerRecord,
+} from "../core/records.ts";
 import type { Change } from "../core/transition.ts";
 
 export interface Store {
@@ -79,6 +88,12 @@ export interface Store {
 
   /** Live ones first; `live_on` keeps to those of a host that have not ended. */
   workers(query?: { live_on: string }): Promise<WorkerRecord[]>;
+
+  /** Adds what a sweep found to the totals. */
+  noteRecovery(counts: SweepCounts): Promise<void>;
+
+  /** What sweeps have done so far; null: nothing has ever had to be recovered. */
+  recovery(): Promise<RecoveryTotals | null>;
 
   /** Moves due jobs to pending; answers how many. */
   promote(): Promise<number>;

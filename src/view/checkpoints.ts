@@ -25,8 +25,27 @@ export function checkpointColumns({ now_ms, paint }: Screen, of_one_job: boolean
       cell: ({ kind }) => ({ text: kind, style: kind === "error" ? paint.red : paint.green }),
     },
     { title: "TOKEN", cell: (checkpoint) => String(checkpoint.token), align: "right", drop: 2 },
-    { title: "TEXT", cell: (checkpoint) => outputLine(checkpoint.text), tsv: ({ text }) => text, shrink_to: 20 },
+    { title: "TEXT", cell: (checkpoint) => outputLine(summary(checkpoint)), tsv: ({ text }) => text, shrink_to: 20 },
   ];
+}
+
+/** An error checkpoint is a record; people read its cause, what was said about it, and where it happened. */
+function summary({ kind, text }: Checkpoint): string {
+  const note = kind === "error" ? parsed(text) : null;
+  if (note === null) return text;
+  const said = [note["error"], note["host"] === undefined ? null : `on ${String(note["host"])}`]
+    .filter(Boolean)
+    .join(", ");
+  return said === "" ? String(note["cause"]) : `${String(note["cause"])}: ${said}`;
+}
+
+function parsed(text: string): Record<string, unknown> | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null && "cause" in value ? { ...value } : null;
+  } catch {
+    return null;
+  }
 }
 
 export function checkpointsText(checkpoints: readonly Checkpoint[], screen: Screen): string {

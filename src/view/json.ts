@@ -4,8 +4,8 @@
  */
 
 import { isFinished, retriesLeft, shownState, STATE_NAMES, type Job, type StateName } from "../core/job.ts";
-import type { Attempt, Checkpoint } from "../core/records.ts";
-import type { Overview, QueueSummary, RecoveryTotals } from "./overview.ts";
+import type { Attempt, Checkpoint, RecoveryTotals } from "../core/records.ts";
+import type { Overview, QueueSummary } from "./overview.ts";
 import { visibleJson } from "./text.ts";
 import { rfc3339 } from "./time.ts";
 import { workerState, type WorkerRow } from "./workers.ts";
@@ -136,8 +136,8 @@ export function overviewJson(overview: Overview, now_ms: number) {
   };
 }
 
-function recoveryJson({ last_sweep_at_ms, ...totals }: RecoveryTotals) {
-  return { ...totals, last_sweep_at: time(last_sweep_at_ms) };
+function recoveryJson({ last_at_ms, ...totals }: RecoveryTotals) {
+  return { ...totals, last_at: time(last_at_ms) };
 }
 
 /** One line of output for one object. Objects that are printed by themselves carry `schema`; jobs always do. */

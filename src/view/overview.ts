@@ -1,7 +1,7 @@
 /** What is going on: queues by state, leases, workers, retries, recovery, and what failed last. */
 
 import { isFinished, type Job, type StateName } from "../core/job.ts";
-import type { QueueCount } from "../core/records.ts";
+import type { QueueCount, RecoveryTotals } from "../core/records.ts";
 import { commandText } from "./quote.ts";
 import { paintState, type Screen } from "./style.ts";
 import { renderPairs, renderTable, renderTsv, type Column } from "./table.ts";
@@ -12,19 +12,6 @@ export interface QueueSummary {
   queue: string;
   paused: boolean;
   counts: Readonly<Record<StateName, number>>;
-}
-
-/** What all sweeps together have done. */
-export interface RecoveryTotals {
-  sweeps: number;
-  expired_found: number;
-  recovered: number;
-  failed: number;
-  cancelled: number;
-  checkpoints_created: number;
-  orphans_killed: number;
-  errors: number;
-  last_sweep_at_ms: number | null;
 }
 
 export interface Overview {
@@ -38,7 +25,7 @@ export interface Overview {
   };
   /** How many finished jobs needed how many retries. */
   retries: readonly { retries: number; jobs: number }[];
-  /** Null: no sweep has been recorded. */
+  /** Null: nothing has ever had to be recovered. */
   recovery: RecoveryTotals | null;
   /** The latest first. */
   failures: readonly Job[];
@@ -147,8 +134,8 @@ function retriesLine({ retries }: Overview): string {
 }
 
 function recoveryLine({ recovery }: Overview, { now_ms }: Screen): string {
-  if (recovery === null) return "no sweep yet";
-  const { expired_found, recovered, failed, cancelled, orphans_killed, errors, last_sweep_at_ms } = recovery;
+  if (recovery === null) return "nothing so far";
+  const { expired_found, recovered, failed, cancelled, orphans_killed, errors, last_at_ms } = recovery;
   const counts: [number, string][] = [
     [expired_found, "found"],
     [recovered, "recovered"],
@@ -158,8 +145,8 @@ function recoveryLine({ recovery }: Overview, { now_ms }: Screen): string {
     [errors, errors === 1 ? "error" : "errors"],
   ];
   const told = counts.filter(([count]) => count > 0).map(([count, what]) => `${count} ${what}`);
-  const last = last_sweep_at_ms === null ? "" : `, last sweep ${relative(last_sweep_at_ms, now_ms)}`;
-  return (told.length > 0 ? told.join(", ") : "nothing to recover") + last;
+  const last = last_at_ms === null ? "" : `; last ${relative(last_at_ms, now_ms)}`;
+  return (told.length > 0 ? told.join(", ") : "nothing") + last;
 }
 
 function failureColumns({ now_ms, paint }: Screen): Column<Job>[] {

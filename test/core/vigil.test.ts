@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
-import { closingMargin, fenceMargin, nextDuty, type Vigil } from "../../src/core/vigil.ts";
+import { closingMargin, fenceMargin, nextDuty, type Duty, type Vigil } from "../../src/core/vigil.ts";
 
 /** A job that beat just now under a lease of 100 s, renewed at the same moment. */
 function vigil(overrides: Partial<Vigil> = {}): Vigil {
@@ -68,23 +68,136 @@ describe("the keeper of a running job", () => {
       }),
     );
   });
+});
 
-  test("never waits past the fence, whatever the state of the job", () => {
-    const states = fc.record({
-      now_ms: fc.constant(0),
-      last_beat_ms: fc.integer({ min: 0, max: 200_000 }),
-      deadline_ms: fc.integer({ min: 0, max: 400_000 }),
-      timeout_at_ms: fc.option(fc.integer({ min: 0, max: 400_000 })),
-      lease_ms: fc.integer({ min: 1_000, max: 200_000 }),
-      warned: fc.boolean(),
-      closing_asked: fc.boolean(),
-      stopping: fc.boolean(),
+const states: fc.Arbitrary<Vigil> = fc.record({
+  now_ms: fc.integer({ min: 0, max: 200_000 }),
+  last_beat_ms: fc.integer({ min: 0, max: 200_000 }),
+  deadline_ms: fc.integer({ min: 0, max: 400_000 }),
+  timeout_at_ms: fc.option(fc.integer({ min: 0, max: 400_000 })),
+  lease_ms: fc.integer({ min: 1_000, max: 200_000 }),
+  warned: fc.boolean(),
+  closing_asked: fc.boolean(),
+  stopping: fc.boolean(),
+});
+
+function always(check: (state: Vigil) => void): void {
+  fc.assert(fc.property(states, check), { numRuns: 500 });
+}
+
+describe("whatever the state of a job", () => {
+  test("its keeper never waits past the fence, and the fence comes before the deadline", () => {
+    always((state) => {
+      const { at_ms } = nextDuty(state);
+      expect(at_ms).toBeLessThanOrEqual(state.deadline_ms - fenceMargin(state.lease_ms));
+      expect(at_ms).toBeLessThan(state.deadline_ms);
     });
+  });
+
+  test("only the fence counts once it has been told to stop", () => {
+    always((state) => expect(nextDuty({ ...state, stopping: true }).duty).toBe("kill_fenced"));
+  });
+
+  test("its keeper never waits past its time limit", () => {
+    always((state) => {
+      if (state.stopping || state.timeout_at_ms === null) return;
+      expect(nextDuty(state).at_ms).toBeLessThanOrEqual(state.timeout_at_ms);
+    });
+  });
+
+  test("it is warned of once, and stopped as silent only after the closing time was asked for", () => {
+    always((state) => {
+      const { duty } = nextDuty(state);
+      if (state.warned) expect(duty).not.toBe("warn");
+      if (state.closing_asked) expect(duty).not.toBe("ask_closing");
+      else expect(duty).not.toBe("stop_silent");
+    });
+  });
+
+  test("each duty comes at its own time: half of the budget, shortly before its end, its end", () => {
+    always((state) => {
+      const { duty, at_ms } = nextDuty(state);
+      const silent_ms = at_ms - state.last_beat_ms;
+      if (duty === "warn") expect(silent_ms).toBe(state.lease_ms / 2);
+      if (duty === "ask_closing") expect(silent_ms).toBeCloseTo(state.lease_ms - closingMargin(state.lease_ms), 6);
+      if (duty === "stop_silent") expect(silent_ms).toBe(state.lease_ms);
+      if (duty === "stop_timeout") expect(at_ms).toBe(state.timeout_at_ms as number);
+    });
+  });
+
+  test("what comes next does not depend on when it is asked", () => {
+    always((state) => expect(nextDuty({ ...state, now_ms: state.now_ms + 77_777 })).toEqual(nextDuty(state)));
+  });
+
+  test("a beat or a renewal never brings anything nearer", () => {
     fc.assert(
-      fc.property(states, (state) => {
-        const { duty, at_ms } = nextDuty(state);
-        expect(at_ms).toBeLessThan(state.deadline_ms);
-        if (state.stopping) expect(duty).toBe("kill_fenced");
+      fc.property(states, fc.nat({ max: 100_000 }), fc.nat({ max: 100_000 }), (state, beat_ms, renewal_ms) => {
+        const later = {
+          ...state,
+          last_beat_ms: state.last_beat_ms + beat_ms,
+          deadline_ms: state.deadline_ms + renewal_ms,
+        };
+        expect(nextDuty(later).at_ms).toBeGreaterThanOrEqual(nextDuty(state).at_ms);
+      }),
+    );
+  });
+});
+
+/** What a keeper does about a job that beat and was renewed at 0 and never again, in order. */
+function watchOver(start: Partial<Vigil>, closing_ms: number | null): { duty: Duty; at_ms: number }[] {
+  const course: { duty: Duty; at_ms: number }[] = [];
+  let state = vigil({ ...start, deadline_ms: start.lease_ms ?? 100_000 });
+  while (course.at(-1)?.duty !== "kill_fenced") {
+    const next = nextDuty(state);
+    course.push(next);
+    state = { ...state, now_ms: Math.max(state.now_ms, next.at_ms) };
+    if (next.duty === "warn") state.warned = true;
+    else if (next.duty === "ask_closing") {
+      state.closing_asked = true;
+      if (closing_ms !== null) state.deadline_ms = next.at_ms + closingMargin(state.lease_ms) + closing_ms;
+    } else state.stopping = true;
+  }
+  return course;
+}
+
+describe("the course of a job that falls silent", () => {
+  const leases = fc.integer({ min: 1_000, max: 86_400_000 });
+
+  test("is warned of, given time to stop, stopped as silent, and killed if it has not ended in that time", () => {
+    fc.assert(
+      fc.property(leases, fc.integer({ min: 2_000, max: 60_000 }), (lease_ms, closing_ms) => {
+        const course = watchOver({ lease_ms }, closing_ms);
+        expect(course.map(({ duty }) => duty)).toEqual(["warn", "ask_closing", "stop_silent", "kill_fenced"]);
+        const times = course.map(({ at_ms }) => at_ms);
+        expect(times).toEqual(times.toSorted((a, b) => a - b));
+        expect(times[2]).toBe(lease_ms);
+        expect(times[3]).toBeLessThan(lease_ms + closing_ms);
+      }),
+    );
+  });
+
+  test("ends in a kill before the lease does when it could not be given that time", () => {
+    fc.assert(
+      fc.property(leases, (lease_ms) => {
+        const course = watchOver({ lease_ms }, null);
+        expect(course.map(({ duty }) => duty)).toEqual(["warn", "ask_closing", "kill_fenced"]);
+        expect(course.at(-1)?.at_ms).toBeLessThan(lease_ms);
+      }),
+    );
+  });
+
+  test("is cut short by its time limit, wherever that falls", () => {
+    const order: Duty[] = ["warn", "ask_closing", "stop_silent"];
+    fc.assert(
+      fc.property(leases, fc.double({ min: 0.01, max: 2, noNaN: true }), (lease_ms, part) => {
+        const course = watchOver({ lease_ms, timeout_at_ms: lease_ms * part }, 10_000);
+        const before = course.slice(
+          0,
+          course.findIndex(({ duty }) => duty.startsWith("stop_")),
+        );
+        expect(before.map(({ duty }) => duty)).toEqual(order.slice(0, before.length));
+        expect(course.filter(({ duty }) => duty.startsWith("stop_"))).toHaveLength(1);
+        expect(course[before.length]?.at_ms).toBe(Math.min(lease_ms * part, lease_ms));
       }),
     );
   });

@@ -112,7 +112,6 @@ export function overview(): Overview {
       { retries: 1, jobs: 40 },
     ],
     recovery: {
-      sweeps: 120,
       expired_found: 7,
       recovered: 6,
       failed: 1,
@@ -120,7 +119,7 @@ export function overview(): Overview {
       checkpoints_created: 7,
       orphans_killed: 1,
       errors: 0,
-      last_sweep_at_ms: now_ms - 40_000,
+      last_at_ms: now_ms - 40_000,
     },
     failures: [failed()],
   };

@@ -115,7 +115,7 @@ describe("the overview in JSON", () => {
   test("has exactly the promised names", () => {
     const json = overviewJson(overview(), now_ms);
     expect(names(json)).toBe("schema queues workers leases retries recovery failures");
-    expect(json.recovery).toMatchObject({ expired_found: 7, last_sweep_at: "2026-05-02T09:59:20.000Z" });
+    expect(json.recovery).toMatchObject({ expired_found: 7, last_at: "2026-05-02T09:59:20.000Z" });
     expect(json.failures[0]).toMatchObject({ schema: 1, state: "failed" });
   });
 

@@ -160,7 +160,7 @@ describe("the overview", () => {
     expect(text).toMatch(/^Leases +3 held, 1 stale, next ends in 1m$/m);
     expect(text).toMatch(/^Workers +1 live, 1 of 4 slots busy, 1 missing$/m);
     expect(text).toMatch(/^Retries +812 without, 40 after 1$/m);
-    expect(text).toMatch(/^Recovery +7 found, 6 recovered, 1 failed, 1 orphan killed, last sweep 40s ago$/m);
+    expect(text).toMatch(/^Recovery +7 found, 6 recovered, 1 failed, 1 orphan killed; last 40s ago$/m);
   });
 
   test("lists workers that are there and the latest failures", () => {
@@ -180,7 +180,7 @@ describe("the overview", () => {
     const text = overviewText({ ...empty, leases: { held: 0, stale: 0, next_expires_at_ms: null } }, screen());
     expect(text).toContain("lease enqueue -- COMMAND");
     expect(text).toMatch(/^Workers +none live$/m);
-    expect(text).toMatch(/^Recovery +no sweep yet$/m);
+    expect(text).toMatch(/^Recovery +nothing so far$/m);
   });
 
   test("is the same with colour, but for the colour", () => {

@@ -3,6 +3,7 @@
  */
 
 import type { StateName } from "../../core/job.ts";
+import type { RecoveryTotals, SweepCounts } from "../../core/records.ts";
 import type { CancelAnswer, RetryAnswer } from "../store.ts";
 import { freeChildren } from "./dependencies.ts";
 import type { Statements } from "./statements.ts";
@@ -60,4 +61,16 @@ export function trimCheckpoints(statements: Statements, keep: number): number {
   }
   statements.get("setMeta").run("trim", JSON.stringify({ id: newest, keep }));
   return removed;
+}
+
+export function recovery(statements: Statements): RecoveryTotals | null {
+  const row = statements.get("getMeta").get("recovery");
+  return row === null ? null : (JSON.parse(row["value"] as string) as RecoveryTotals);
+}
+
+export function noteRecovery(statements: Statements, counts: SweepCounts, now_ms: number): void {
+  const { scan_duration_ms: _scan_duration_ms, ...more } = counts;
+  const totals: Record<string, number> = { ...recovery(statements) };
+  for (const [name, count] of Object.entries(more)) totals[name] = (totals[name] ?? 0) + count;
+  statements.get("setMeta").run("recovery", JSON.stringify({ ...totals, last_at_ms: now_ms }));
 }

@@ -4,10 +4,10 @@
 
 import type { Clock, Random } from "../../core/clock.ts";
 import type { NewJob } from "../../core/job.ts";
-import type { LogChunk, WorkerRecord } from "../../core/records.ts";
+import type { LogChunk, SweepCounts, WorkerRecord } from "../../core/records.ts";
 import type { SqlDatabase } from "../../platform/platform.ts";
 import type * as Contract from "../store.ts";
-import { cancel, retry, trimCheckpoints } from "./change.ts";
+import { cancel, noteRecovery, recovery, retry, trimCheckpoints } from "./change.ts";
 import { acquire, appendLogs, extend, mayAcquire, noteProcess, promote } from "./claim.ts";
 import { enqueue } from "./enqueue.ts";
 import { backlog, checkpoints, counts, expired, jobs, list } from "./read.ts";
@@ -141,6 +141,14 @@ export class SqliteStore implements Contract.Store {
         ? this.#statements.get("workers").all()
         : this.#statements.get("workersLiveOn").all(query.live_on);
     return rows.map(toWorker);
+  }
+
+  noteRecovery(counts: SweepCounts) {
+    return this.#writer.write(RANK.housekeeping, () => noteRecovery(this.#statements, counts, this.#now()));
+  }
+
+  async recovery() {
+    return recovery(this.#statements);
   }
 
   async promote() {
