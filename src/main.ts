@@ -57,6 +57,18 @@ const COMMANDS: Commands = {
     also: ["restart", "requeue"],
     load: async () => (await import("./commands/retry.ts")).default,
   },
+  pause: {
+    group: JOBS,
+    description: "take no more jobs of a queue",
+    also: ["stop", "hold"],
+    load: async () => (await import("./commands/pause.ts")).default,
+  },
+  resume: {
+    group: JOBS,
+    description: "take jobs of a paused queue again",
+    also: ["continue", "unpause"],
+    load: async () => (await import("./commands/resume.ts")).default,
+  },
   beat: {
     group: INSIDE,
     description: "prove that the job works, and hear whether to go on",

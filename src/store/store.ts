@@ -75,6 +75,12 @@ export interface Store {
   /** How many jobs there are, by queue and state. */
   counts(): Promise<QueueCount[]>;
 
+  /** Paused queues are not acquired from; what runs goes on. */
+  setPaused(queues: readonly string[], paused: boolean): Promise<void>;
+
+  /** Names of paused queues, in order. */
+  pausedQueues(): Promise<string[]>;
+
   /** How many finished jobs needed how many retries. */
   retryCounts(): Promise<{ retries: number; jobs: number }[]>;
 

@@ -123,6 +123,10 @@ export const SQL = {
       + (SELECT count(*) FROM jobs WHERE state = 'blocked' AND ${MINE}) AS waiting,
     (SELECT min(run_at_ms) FROM jobs WHERE state = 'scheduled' AND ${MINE}) AS next_due_ms`,
 
+  setPaused: `INSERT INTO queues (name, paused_at_ms) VALUES (?1, ?2)
+    ON CONFLICT (name) DO UPDATE SET paused_at_ms = iif(?2 IS NULL, NULL, coalesce(paused_at_ms, ?2))`,
+  pausedQueues: "SELECT name FROM queues WHERE paused_at_ms IS NOT NULL ORDER BY name",
+
   nextDue: "SELECT min(run_at_ms) AS at_ms FROM jobs WHERE state = 'scheduled'",
   anyReady: "SELECT 1 AS found FROM jobs WHERE state = 'pending' AND queue = ?1 LIMIT 1",
 

@@ -117,6 +117,19 @@ export class SqliteStore implements Contract.Store {
     return counts(this.#statements);
   }
 
+  setPaused(queues: readonly string[], paused: boolean) {
+    return this.#writer.write(RANK.normal, () => {
+      for (const queue of queues) this.#statements.get("setPaused").run(queue, paused ? this.#now() : null);
+    });
+  }
+
+  async pausedQueues() {
+    return this.#statements
+      .get("pausedQueues")
+      .all()
+      .map(({ name }) => name as string);
+  }
+
   async retryCounts() {
     return this.#statements.get("retryCounts").all() as { retries: number; jobs: number }[];
   }
@@ -143,8 +156,8 @@ export class SqliteStore implements Contract.Store {
     return rows.map(toWorker);
   }
 
-  noteRecovery(counts: SweepCounts) {
-    return this.#writer.write(RANK.housekeeping, () => noteRecovery(this.#statements, counts, this.#now()));
+  noteRecovery(found: SweepCounts) {
+    return this.#writer.write(RANK.housekeeping, () => noteRecovery(this.#statements, found, this.#now()));
   }
 
   async recovery() {

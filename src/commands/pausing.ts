@@ -1,0 +1,37 @@
+/** What pause and resume have in common: names of queues, and which of the two. */
+
+import { LeaseError } from "../core/errors.ts";
+import type { AnyCommand } from "./cli/define.ts";
+import { command } from "./cli/define.ts";
+import { nearest } from "./cli/nearest.ts";
+import { withStore } from "./context.ts";
+
+interface Pausing {
+  name: "pause" | "resume";
+  description: string;
+  paused: boolean;
+  example: readonly [string, string];
+}
+
+export function pauseCommand({ name, description, paused, example }: Pausing): AnyCommand {
+  return command({
+    meta: { name, description },
+    args: {},
+    rest: "words",
+    operands: "QUEUE…",
+    examples: [example],
+    run: async ({ args, rest, io }) => {
+      if (rest.length === 0) throw new LeaseError("usage", `${name} which queue? Name one`);
+      return withStore(args, io, { create: false }, async ({ store }) => {
+        const known = new Set([...(await store.counts()).map(({ queue }) => queue), ...(await store.pausedQueues())]);
+        for (const queue of rest.filter((queue_) => !known.has(queue_))) {
+          const meant = nearest(queue, [...known]);
+          const hint = meant === null ? "" : `; did you mean ${meant}?`;
+          io.stderr(`lease: queue ${queue} has no jobs so far${hint}\n`);
+        }
+        await store.setPaused(rest, paused);
+        return 0;
+      });
+    },
+  });
+}
