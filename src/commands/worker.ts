@@ -4,7 +4,9 @@ import process from "node:process";
 import { parseGrace, parseInteger } from "../config/values.ts";
 import { calibrate, DEFAULT_KILL_GRACE_MS } from "../core/calibration.ts";
 import { parseDuration } from "../core/duration.ts";
+import { LeaseError } from "../core/errors.ts";
 import { BEATS, DEFAULT_QUEUE } from "../core/job.ts";
+import type { Scaling } from "../core/scaling.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
 import { WorkerPool } from "../roles/pool.ts";
 import { VERSION } from "./build.ts";
@@ -12,8 +14,11 @@ import { command } from "./cli/define.ts";
 import { withStore } from "./context.ts";
 import { roleLog } from "./log.ts";
 
+const SCALING = "Slots that follow the work, instead of -j";
 const ENDING = "When it ends";
 const LEASES = "Leases, for jobs that set nothing themselves";
+
+const MOST_SLOTS = 10_000;
 
 export default command({
   meta: { name: "worker", description: "Run queued jobs" },
@@ -27,6 +32,27 @@ export default command({
     },
     task: { type: "string", alias: "t", valueHint: "NAME", description: "Only jobs with this label" },
     slots: { type: "string", alias: "j", valueHint: "N", description: "Jobs to run at a time", fallback: "1" },
+    min: {
+      type: "string",
+      valueHint: "N",
+      description: "Fewest slots, when their number follows the work",
+      section: SCALING,
+    },
+    max: { type: "string", valueHint: "N", description: "Most slots", section: SCALING },
+    scale_up_at: {
+      type: "string",
+      valueHint: "N",
+      description: "Waiting jobs that add a slot",
+      fallback: "5",
+      section: SCALING,
+    },
+    scale_down_after: {
+      type: "string",
+      valueHint: "TIME",
+      description: "Idle time that removes one",
+      fallback: "5m",
+      section: SCALING,
+    },
     name: { type: "string", valueHint: "NAME", description: "Name to show in lists" },
     log_dir: { type: "string", valueHint: "FOLDER", description: "Also keep whole logs there as plain files" },
     poll: { type: "string", valueHint: "TIME", description: "Look for jobs at least this often", fallback: "1s" },
@@ -99,10 +125,13 @@ export default command({
       const text = args[name];
       return text === undefined ? null : parseDuration(text, `--${name}`);
     };
-    const count = (text: string, name: string) => parseInteger(text, name, { min: 1, max: 10_000 });
     const times = calibrate({ lease_ms: time("lease"), interval_ms: time("interval") });
-    const slots = args.slots === undefined ? 1 : count(args.slots, "-j");
-    const max_jobs = args.once ? 1 : args.max_jobs === undefined ? null : count(args.max_jobs, "--max-jobs");
+    const slots = args.slots === undefined ? 1 : parseInteger(args.slots, "-j", { min: 1, max: MOST_SLOTS });
+    const max_jobs = args.once
+      ? 1
+      : args.max_jobs === undefined
+        ? null
+        : parseInteger(args.max_jobs, "--max-jobs", { min: 1 });
     const kill_grace_ms = args.grace === undefined ? DEFAULT_KILL_GRACE_MS : parseGrace(args.grace, "--grace");
     const drain_ms = time("drain") ?? 30_000;
     const poll_ms = Math.max(10, time("poll") ?? 1_000);
@@ -120,6 +149,7 @@ export default command({
         queues: queues.includes("*") ? null : queues.length === 0 ? [DEFAULT_QUEUE] : queues,
         task: args.task ?? null,
         slots,
+        scaling: scalingOf(args),
         times,
         beat: args.beat ?? "output",
         handler: rest,
@@ -141,6 +171,33 @@ export default command({
     });
   },
 });
+
+interface ScalingArgs {
+  slots: string | undefined;
+  min: string | undefined;
+  max: string | undefined;
+  scale_up_at: string | undefined;
+  scale_down_after: string | undefined;
+}
+
+function scalingOf(args: ScalingArgs): Scaling | null {
+  const { min, max, scale_up_at, scale_down_after } = args;
+  if (min === undefined && max === undefined) {
+    const alone = scale_up_at === undefined ? "scale-down-after" : "scale-up-at";
+    if (scale_up_at === undefined && scale_down_after === undefined) return null;
+    throw new LeaseError("usage", `--${alone} needs --max: say between how many slots to scale`);
+  }
+  if (args.slots !== undefined)
+    throw new LeaseError("usage", "-j is a fixed number of slots: leave it out with --min and --max");
+  const least = min === undefined ? 1 : parseInteger(min, "--min", { min: 1, max: MOST_SLOTS });
+  if (max === undefined) throw new LeaseError("usage", "--min needs --max: say between how many slots to scale");
+  return {
+    min: least,
+    max: parseInteger(max, "--max", { min: least, max: MOST_SLOTS }),
+    up_at: scale_up_at === undefined ? 5 : parseInteger(scale_up_at, "--scale-up-at", { min: 1 }),
+    down_after_ms: scale_down_after === undefined ? 300_000 : parseDuration(scale_down_after, "--scale-down-after"),
+  };
+}
 
 function onSignals(pool: WorkerPool, drain_ms: number): () => void {
   let asked = false;

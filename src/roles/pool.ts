@@ -5,26 +5,23 @@
  * a commit. It wakes up when another process commits, when a scheduled job is due, and at every poll as the net below.
  */
 
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { rmSync } from "node:fs";
 import { errorText } from "../core/errors.ts";
 import type { Lease } from "../leasing/lease.ts";
 import type { Release } from "../leasing/manager.ts";
-import { LeaseManager } from "../leasing/manager.ts";
-import { host } from "../platform/machine.ts";
+import type { LeaseManager } from "../leasing/manager.ts";
 import { Ahead, NOT_STARTED } from "./ahead.ts";
 import type { AttemptOptions } from "./attempt.ts";
+import { assemble } from "./assemble.ts";
 import { Attempt } from "./attempt.ts";
 import { CancelWatch } from "./cancel_watch.ts";
-import { LogFlusher } from "./log_flusher.ts";
-import { Patience } from "./patience.ts";
+import type { Patience } from "./patience.ts";
 import type { PoolStatistics, WorkerPoolOptions } from "./pool_options.ts";
-import { Registration } from "./registry.ts";
+import type { Registration } from "./registry.ts";
 import { settledText } from "./settled_text.ts";
-import { RecoverySweep } from "./sweep.ts";
+import type { Slots } from "./slots.ts";
+import type { RecoverySweep } from "./sweep.ts";
 
-const REGISTRY_REFRESH_MS = 10_000;
 const FORCED_GRACE_MS = 10_000;
 
 export class WorkerPool {
@@ -35,10 +32,10 @@ export class WorkerPool {
   readonly #manager: LeaseManager;
   readonly #attempt_options: AttemptOptions;
   readonly #sweep: RecoverySweep;
-  readonly #scratch: string;
   readonly #running = new Set<Attempt>();
   readonly #settling = new Set<Promise<unknown>>();
   readonly #finish = Promise.withResolvers<void>();
+  readonly #slots: Slots;
   readonly #ahead: Ahead;
   readonly #cancels: CancelWatch;
   readonly #patience: Patience;
@@ -54,36 +51,17 @@ export class WorkerPool {
   #totals = { completed: 0, failed: 0, other: 0 };
 
   constructor(options: WorkerPoolOptions) {
-    const { store, clock, random, times } = options;
+    const { store, clock } = options;
+    const parts = assemble(options);
     this.#options = options;
-    const slots = () => options.slots;
-    this.#registration = new Registration({ ...options, slots, refresh_ms: REGISTRY_REFRESH_MS });
-    this.#manager = new LeaseManager({
-      store,
-      clock,
-      random,
-      host,
-      worker_id: this.#registration.id,
-      lease_ms: times.lease_ms,
-    });
-    this.#sweep = new RecoverySweep({
-      ...options,
-      grace_ms: times.sweep_grace_ms,
-      every_ms: times.sweep_every_ms,
-      checkpoints: true,
-      keep_checkpoints: 100,
-    });
-    this.#patience = new Patience(clock);
+    this.#slots = parts.slots;
+    this.#registration = parts.registration;
+    this.#manager = parts.manager;
+    this.#sweep = parts.sweep;
+    this.#attempt_options = parts.attempt_options;
+    this.#patience = parts.patience;
     this.#cancels = new CancelWatch({ store, clock, worker_id: this.worker_id, running: this.#running });
     this.#ahead = new Ahead({ clock, giveBack: (lease) => this.#giveBack(lease) });
-    this.#scratch = mkdtempSync(join(tmpdir(), "lease-"));
-    this.#attempt_options = {
-      ...options,
-      manager: this.#manager,
-      logs: new LogFlusher(store, clock),
-      interval_ms: (lease_ms) => Math.round((times.interval_ms * lease_ms) / times.lease_ms),
-      scratch: this.#scratch,
-    };
     this.finished = this.#finish.promise;
   }
 
@@ -121,12 +99,13 @@ export class WorkerPool {
   }
 
   statistics(): PoolStatistics {
-    const { clock, slots } = this.#options;
+    const { clock } = this.#options;
+    const slots = this.#slots.total;
     const processing = this.#running.size;
     return {
       worker_id: this.worker_id,
       state: this.#stopped ? "stopped" : this.#accepting ? "working" : "draining",
-      slots: { total: slots, idle: slots - processing, processing },
+      slots: { total: slots, idle: Math.max(0, slots - processing), processing },
       ...this.#totals,
       current: [...this.#running].map(({ lease, last_beat_ms }) => ({
         job: lease.job.id,
@@ -144,6 +123,7 @@ export class WorkerPool {
   #poll(): void {
     this.#cancelPoll = this.#options.clock.after(this.#options.poll_ms, () => {
       this.#wake();
+      this.#scale();
       if (this.#options.sweep) this.#sweep.scanDead().catch(() => {});
       this.#poll();
     });
@@ -151,9 +131,10 @@ export class WorkerPool {
 
   /** Leases to ask for: for free slots, and ahead for busy ones. */
   #wanted(): number {
-    const { slots, max_jobs } = this.#options;
+    const { max_jobs } = this.#options;
+    const slots = this.#slots.total;
     const left = max_jobs === null ? Infinity : max_jobs - this.#taken;
-    return Math.min(slots - this.#running.size + this.#ahead.wanted(slots), left);
+    return Math.min(Math.max(0, slots - this.#running.size) + this.#ahead.wanted(slots), left);
   }
 
   #fill(): void {
@@ -164,7 +145,11 @@ export class WorkerPool {
     }
     for (let lease = this.#nextAhead(); lease !== null; lease = this.#nextAhead()) this.#begin(lease);
     const count = this.#wanted();
-    if (count <= 0) return this.#endIfDone();
+    this.#slots.busy(this.#running.size);
+    if (count <= 0) {
+      this.#scale();
+      return this.#endIfDone();
+    }
     this.#acquiring = true;
     this.#again = false;
     const { queues, task } = this.#options;
@@ -179,7 +164,7 @@ export class WorkerPool {
     this.#patience.restore();
     this.#taken += leases.length;
     for (const lease of leases) {
-      if (this.#running.size < this.#options.slots) this.#begin(lease);
+      if (this.#running.size < this.#slots.total) this.#begin(lease);
       else this.#ahead.add(lease);
     }
     if (!this.#accepting) this.#ahead.giveAllBack();
@@ -188,8 +173,19 @@ export class WorkerPool {
     else this.#endIfDone();
   }
 
+  #scale(): void {
+    this.#slots.adjust(this.#running.size).then(
+      (more) => {
+        if (more !== 0) this.#registration.refresh();
+        if (more > 0) this.#fill();
+      },
+      // Whoever acquires next reports a store that can't be read.
+      () => {},
+    );
+  }
+
   #nextAhead(): Lease | null {
-    return this.#running.size < this.#options.slots ? this.#ahead.take() : null;
+    return this.#running.size < this.#slots.total ? this.#ahead.take() : null;
   }
 
   #giveBack(lease: Lease): void {
@@ -284,7 +280,7 @@ export class WorkerPool {
     this.#cancelDrain();
     this.#cancelDue();
     await this.#sweep.stop();
-    rmSync(this.#scratch, { recursive: true, force: true });
+    rmSync(this.#attempt_options.scratch, { recursive: true, force: true });
     if (error !== null) return this.#finish.reject(error);
     // Its record only tells people; a worker that has done its work has not failed because of it.
     await this.#registration.end().catch(() => {});

@@ -3,6 +3,7 @@
 import type { LeaseTimes } from "../core/calibration.ts";
 import type { Clock, Random } from "../core/clock.ts";
 import type { Beat } from "../core/job.ts";
+import type { Scaling } from "../core/scaling.ts";
 import type { Lease } from "../leasing/lease.ts";
 import type { Release } from "../leasing/manager.ts";
 import type { Store } from "../store/store.ts";
@@ -20,6 +21,8 @@ export interface WorkerPoolOptions {
   queues: readonly string[] | null;
   task: string | null;
   slots: number;
+  /** Between two bounds instead of a fixed number. */
+  scaling?: Scaling | null;
   times: LeaseTimes;
   beat: Beat;
   handler: readonly string[];

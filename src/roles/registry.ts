@@ -43,10 +43,15 @@ export class Registration {
     await this.#save("clean");
   }
 
+  /** Something about the worker has changed. */
+  refresh(): void {
+    // A store in trouble is noticed by those who need it for more than this.
+    this.#save(null).catch(() => {});
+  }
+
   #refreshLater(): void {
     this.#cancelTimer = this.#options.clock.after(this.#options.refresh_ms, () => {
-      // A store in trouble is noticed by those who need it for more than this.
-      this.#save(null).catch(() => {});
+      this.refresh();
       this.#refreshLater();
     });
   }

@@ -1,0 +1,52 @@
+/** The parts of a worker, put together from what it was told. */
+
+import { mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { LeaseManager } from "../leasing/manager.ts";
+import { host } from "../platform/machine.ts";
+import type { AttemptOptions } from "./attempt.ts";
+import { LogFlusher } from "./log_flusher.ts";
+import { Patience } from "./patience.ts";
+import type { WorkerPoolOptions } from "./pool_options.ts";
+import { Registration } from "./registry.ts";
+import { Slots } from "./slots.ts";
+import { RecoverySweep } from "./sweep.ts";
+
+const REGISTRY_REFRESH_MS = 10_000;
+const KEPT_CHECKPOINTS = 100;
+
+export function assemble(options: WorkerPoolOptions) {
+  const { store, clock, random, times } = options;
+  const slots = new Slots({
+    clock,
+    slots: options.slots,
+    scaling: options.scaling ?? null,
+    pending: async () => (await store.backlog(options)).pending,
+  });
+  const registration = new Registration({ ...options, slots: () => slots.total, refresh_ms: REGISTRY_REFRESH_MS });
+  const manager = new LeaseManager({
+    store,
+    clock,
+    random,
+    host,
+    worker_id: registration.id,
+    lease_ms: times.lease_ms,
+  });
+  const sweep = new RecoverySweep({
+    ...options,
+    grace_ms: times.sweep_grace_ms,
+    every_ms: times.sweep_every_ms,
+    checkpoints: true,
+    keep_checkpoints: KEPT_CHECKPOINTS,
+  });
+  const attempt_options: AttemptOptions = {
+    ...options,
+    manager,
+    logs: new LogFlusher(store, clock),
+    // Jobs with a lease of their own get the same share of it.
+    interval_ms: (lease_ms) => Math.round((times.interval_ms * lease_ms) / times.lease_ms),
+    scratch: mkdtempSync(join(tmpdir(), "lease-")),
+  };
+  return { slots, registration, manager, sweep, attempt_options, patience: new Patience(clock) };
+}

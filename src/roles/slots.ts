@@ -1,0 +1,53 @@
+/**
+ * The slots of a worker: a fixed number, or as many as the backlog asks for between two bounds.
+ */
+
+import type { Clock } from "../core/clock.ts";
+import type { Scaling } from "../core/scaling.ts";
+import { nextSlots } from "../core/scaling.ts";
+
+export class Slots {
+  readonly #clock: Clock;
+  readonly #scaling: Scaling | null;
+  readonly #pending: () => Promise<number>;
+  #total: number;
+  #idle_since_ms: number | null;
+  #looking = false;
+
+  /** `pending` counts the jobs that wait for this worker; asked only when that can change anything. */
+  constructor(options: { clock: Clock; slots: number; scaling: Scaling | null; pending: () => Promise<number> }) {
+    this.#clock = options.clock;
+    this.#scaling = options.scaling;
+    this.#pending = options.pending;
+    this.#total = options.scaling?.min ?? options.slots;
+    this.#idle_since_ms = options.clock.mono_ms();
+  }
+
+  get total(): number {
+    return this.#total;
+  }
+
+  /** To be told whenever a slot was taken or became free. */
+  busy(running: number): void {
+    if (running >= this.#total) this.#idle_since_ms = null;
+    else this.#idle_since_ms ??= this.#clock.mono_ms();
+  }
+
+  /** Adds or removes a slot if it is time to, and answers by how many there are more now. */
+  async adjust(running: number): Promise<number> {
+    if (this.#scaling === null || this.#looking) return 0;
+    this.#looking = true;
+    try {
+      const idle_ms = this.#idle_since_ms === null ? 0 : this.#clock.mono_ms() - this.#idle_since_ms;
+      // While a slot is idle nothing can be waiting that it would not take.
+      const pending = this.#idle_since_ms === null ? await this.#pending() : 0;
+      const before = this.#total;
+      this.#total = nextSlots(this.#scaling, { slots: before, pending, idle_ms });
+      if (this.#total < before) this.#idle_since_ms = this.#clock.mono_ms();
+      this.busy(running);
+      return this.#total - before;
+    } finally {
+      this.#looking = false;
+    }
+  }
+}
