@@ -55,6 +55,7 @@ export default command({
     },
     name: { type: "string", valueHint: "NAME", description: "Name to show in lists" },
     log_dir: { type: "string", valueHint: "FOLDER", description: "Also keep whole logs there as plain files" },
+    preempt: { type: "boolean", description: "Return a running job when one more urgent by 100 or more waits" },
     poll: { type: "string", valueHint: "TIME", description: "Look for jobs at least this often", fallback: "1s" },
     sweep: {
       type: "boolean",
@@ -157,6 +158,7 @@ export default command({
         poll_ms,
         sweep: args.sweep,
         log_dir: args.log_dir ?? null,
+        preempt: args.preempt,
         until_empty: args.until_empty || args.once,
         max_jobs,
       });

@@ -28,6 +28,7 @@ import type { LogFlusher } from "./log_flusher.ts";
 import { killRemains, MarkedProcesses } from "./orphans.ts";
 import type { Report } from "./report.ts";
 import { silenceText, silenceWarning } from "./silence.ts";
+import { jobVariables } from "./variables.ts";
 
 export interface AttemptOptions {
   manager: LeaseManager;
@@ -89,6 +90,11 @@ export class Attempt {
     return this.#heartbeat.last_beat_ms;
   }
 
+  /** It has been told to end, by whomever. */
+  get stopping(): boolean {
+    return this.#stop !== null;
+  }
+
   /** Somebody wants the job to end for good. */
   cancel(): void {
     if (this.lease.cancel_requested && this.#stop !== null) return;
@@ -125,7 +131,7 @@ export class Attempt {
       {
         argv,
         cwd: job.cwd,
-        env: jobEnvironment(job.env, this.#variables(output_path)),
+        env: jobEnvironment(job.env, jobVariables(this.lease, this.#options, output_path)),
         input: job.input,
         pty: job.settings.pty,
         onOutput: (stream, bytes) => {
@@ -254,22 +260,6 @@ export class Attempt {
         await sleep(this.#options.clock, delay_ms);
       }
     }
-  }
-
-  #variables(output_path: string): Record<string, string | null> {
-    const { job, token, grant } = this.lease;
-    return {
-      LEASE_JOB_ID: String(job.id),
-      LEASE_ATTEMPT: String(token),
-      LEASE_TOKEN: String(token),
-      LEASE_QUEUE: job.queue,
-      LEASE_TASK: job.task,
-      LEASE_KEY: job.key,
-      LEASE_STORE: this.#options.store_url,
-      LEASE_WORKER_ID: this.#options.manager.worker_id,
-      LEASE_CHECKPOINT: grant.checkpoint,
-      LEASE_OUTPUT: output_path,
-    };
   }
 
   #whyStopped(cause: "silent" | "timeout"): string {

@@ -17,6 +17,7 @@ import { Attempt } from "./attempt.ts";
 import { CancelWatch } from "./cancel_watch.ts";
 import type { Patience } from "./patience.ts";
 import type { PoolStatistics, WorkerPoolOptions } from "./pool_options.ts";
+import { preempt } from "./preempt.ts";
 import type { Registration } from "./registry.ts";
 import { settledText } from "./settled_text.ts";
 import type { Slots } from "./slots.ts";
@@ -148,6 +149,7 @@ export class WorkerPool {
     this.#slots.busy(this.#running.size);
     if (count <= 0) {
       this.#scale();
+      this.#makeRoom();
       return this.#endIfDone();
     }
     this.#acquiring = true;
@@ -171,6 +173,11 @@ export class WorkerPool {
     if (this.#again) this.#fill();
     else if (leases.length < wanted) void this.#rest();
     else this.#endIfDone();
+  }
+
+  #makeRoom(): void {
+    if (this.#options.preempt !== true || this.#running.size < this.#slots.total) return;
+    preempt(this.#options, this.#running, this.#options.kill_grace_ms ?? FORCED_GRACE_MS).catch(() => {});
   }
 
   #scale(): void {

@@ -30,6 +30,8 @@ export interface WorkerPoolOptions {
   poll_ms: number;
   sweep: boolean;
   log_dir: string | null;
+  /** Give back a job for one that is more urgent by at least 100. */
+  preempt?: boolean;
   /** Ends when there is nothing left to do. */
   until_empty: boolean;
   /** Ends after so many jobs. */

@@ -87,6 +87,9 @@ export interface Store {
   /** What the acquirer of these queues still has ahead of it. */
   backlog(query: { queues: readonly string[] | null; task: string | null }): Promise<Backlog>;
 
+  /** The highest priority among the pending jobs that could be acquired; null: none is pending. */
+  topPriority(query: { queues: readonly string[] | null; task: string | null }): Promise<number | null>;
+
   /** When the next scheduled job is due, whatever its queue; null: none is scheduled. */
   nextDue(): Promise<number | null>;
 

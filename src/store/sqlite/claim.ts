@@ -23,8 +23,8 @@ export function acquire(statements: Statements, request: AcquireRequest, now_ms:
   const rows: SqlRow[] = [];
   if (request.queues === null) {
     while (rows.length < request.count) {
-      const queue = bestQueue(statements, request.task);
-      const granted = queue === null ? [] : acquireFrom(statements, queue, 1, request, now_ms);
+      const queue = firstReady(statements, null, request.task)?.["queue"] as string | undefined;
+      const granted = queue === undefined ? [] : acquireFrom(statements, queue, 1, request, now_ms);
       if (granted.length === 0) break;
       rows.push(...granted);
     }
@@ -73,17 +73,27 @@ function byTurn(a: SqlRow, b: SqlRow): number {
   );
 }
 
-/** The queue whose first job is the first of all; steps from queue to queue through the index. */
-function bestQueue(statements: Statements, task: string | null): string | null {
+/** The pending job whose turn is first among these queues, or among all; paused ones don't count. */
+export function firstReady(
+  statements: Statements,
+  queues: readonly string[] | null,
+  task: string | null,
+): SqlRow | null {
   const head = statements.get(task === null ? "readyHead" : "readyHeadTask");
   let best: SqlRow | null = null;
-  let queue = statements.get("nextQueue").get("")?.["queue"] ?? null;
-  while (queue !== null) {
+  for (const queue of queues ?? readyQueues(statements)) {
     const row = task === null ? head.get(queue) : head.get(queue, task);
     if (row !== null && (best === null || byTurn(row, best) < 0)) best = row;
-    queue = statements.get("nextQueue").get(queue)?.["queue"] ?? null;
   }
-  return best === null ? null : (best["queue"] as string);
+  return best;
+}
+
+/** Steps from queue to queue through the index. */
+function* readyQueues(statements: Statements): Generator<string> {
+  const next = statements.get("nextQueue");
+  for (let row = next.get(""); row !== null && row["queue"] !== null; row = next.get(row["queue"] as string)) {
+    yield row["queue"] as string;
+  }
 }
 
 function toGrant(statements: Statements, row: SqlRow, request: AcquireRequest, now_ms: number): Grant {

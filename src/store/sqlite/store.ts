@@ -8,7 +8,7 @@ import type { LogChunk, SweepCounts, WorkerRecord } from "../../core/records.ts"
 import type { SqlDatabase } from "../../platform/platform.ts";
 import type * as Contract from "../store.ts";
 import { cancel, noteRecovery, recovery, retry, trimCheckpoints } from "./change.ts";
-import { acquire, appendLogs, extend, mayAcquire, noteProcess, promote } from "./claim.ts";
+import { acquire, appendLogs, extend, firstReady, mayAcquire, noteProcess, promote } from "./claim.ts";
 import { enqueue } from "./enqueue.ts";
 import { backlog, checkpoints, counts, expired, jobs, list } from "./read.ts";
 import { toAttempt, toWorker, workerColumns } from "./rows.ts";
@@ -136,6 +136,10 @@ export class SqliteStore implements Contract.Store {
 
   async backlog(query: { queues: readonly string[] | null; task: string | null }) {
     return backlog(this.#statements, query);
+  }
+
+  async topPriority({ queues, task }: { queues: readonly string[] | null; task: string | null }) {
+    return (firstReady(this.#statements, queues, task)?.["priority"] ?? null) as number | null;
   }
 
   async nextDue() {

@@ -1,0 +1,30 @@
+/** Makes room for urgent work: the least urgent running job goes back to the queue. */
+
+import type { Store } from "../store/store.ts";
+import type { Attempt } from "./attempt.ts";
+import type { Report } from "./report.ts";
+
+/** A job gives way only to one that is more urgent by this: less is not worth the work that is lost. */
+const PRIORITY_GAP = 100;
+
+interface Query {
+  queues: readonly string[] | null;
+  task: string | null;
+}
+
+export async function preempt(
+  options: Query & { store: Store; report: Report },
+  running: ReadonlySet<Attempt>,
+  grace_ms: number,
+): Promise<void> {
+  // One at a time: while a slot is being freed, the urgent job has its place.
+  if ([...running].some(({ stopping }) => stopping)) return;
+  const top = await options.store.topPriority(options);
+  let lowest: Attempt | null = null;
+  for (const attempt of running) {
+    if (lowest === null || attempt.lease.job.priority < lowest.lease.job.priority) lowest = attempt;
+  }
+  if (top === null || lowest === null || lowest.stopping || top - lowest.lease.job.priority < PRIORITY_GAP) return;
+  options.report("info", `job ${lowest.lease.job.id}: gives way to more urgent work`);
+  lowest.giveBack(grace_ms);
+}
