@@ -9,10 +9,13 @@ import { BEATS, DEFAULT_QUEUE } from "../core/job.ts";
 import type { Scaling } from "../core/scaling.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
 import { WorkerPool } from "../roles/pool.ts";
+import type { Store } from "../store/store.ts";
 import { VERSION } from "./build.ts";
+import type { Io } from "./cli/define.ts";
 import { command } from "./cli/define.ts";
 import { withStore } from "./context.ts";
 import { roleLog } from "./log.ts";
+import { ProgressDisplay } from "./work_progress.ts";
 
 const SCALING = "Slots that follow the work, instead of -j";
 const ENDING = "When it ends";
@@ -139,16 +142,26 @@ export default command({
     const queues = lists.queue.flatMap((names) => names.split(",")).filter((name) => name !== "");
     const ends = args.once || args.until_empty || max_jobs !== null;
     return withStore(args, io, { create: true }, async ({ store, store_url }) => {
-      const pool = new WorkerPool({
+      const served = {
         store,
+        queues: queues.includes("*") ? null : queues.length === 0 ? [DEFAULT_QUEUE] : queues,
+        task: args.task ?? null,
+      };
+      const display = args.until_empty
+        ? new ProgressDisplay({
+            ...served,
+            color: args.color === "always" || (args.color === "auto" && !io.env["NO_COLOR"]),
+          })
+        : null;
+      const report = roleLog(args.verbose);
+      const pool = new WorkerPool({
+        ...served,
         store_url,
         clock: systemClock,
         random: systemRandom,
-        report: roleLog(args.verbose),
+        report: display?.above(report) ?? report,
         version: VERSION,
         name: args.name ?? null,
-        queues: queues.includes("*") ? null : queues.length === 0 ? [DEFAULT_QUEUE] : queues,
-        task: args.task ?? null,
         slots,
         scaling: scalingOf(args),
         times,
@@ -162,17 +175,34 @@ export default command({
         until_empty: args.until_empty || args.once,
         max_jobs,
       });
-      const release = onSignals(pool, drain_ms);
-      try {
-        await pool.start();
-        await pool.finished;
-      } finally {
-        release();
-      }
-      return ends && pool.statistics().failed > 0 ? 1 : 0;
+      await untilFinished(pool, display, drain_ms);
+      const { completed, failed, other } = pool.statistics();
+      if (ends && completed + failed + other === 0) await hintAtOtherQueues(store, served.queues, io);
+      return ends && failed > 0 ? 1 : 0;
     });
   },
 });
+
+async function untilFinished(pool: WorkerPool, display: ProgressDisplay | null, drain_ms: number): Promise<void> {
+  const release = onSignals(pool, drain_ms);
+  try {
+    await pool.start();
+    display?.start(pool);
+    await pool.finished;
+  } finally {
+    release();
+    await display?.stop();
+  }
+}
+
+/** Nothing was done, perhaps only because the work is elsewhere. */
+async function hintAtOtherQueues(store: Store, queues: readonly string[] | null, io: Io): Promise<void> {
+  if (queues === null) return;
+  const waiting = (await store.counts()).filter(({ queue, state }) => state === "pending" && !queues.includes(queue));
+  if (waiting.length === 0) return;
+  const names = waiting.map(({ queue, count }) => `${queue} (${count})`).join(", ");
+  io.stderr(`lease: nothing to do in queue ${queues.join(", ")}; jobs wait in ${names}: serve it with -q\n`);
+}
 
 interface ScalingArgs {
   slots: string | undefined;

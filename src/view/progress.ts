@@ -1,9 +1,50 @@
-/** A bar that says how far something is. */
+/** How far something is: a bar, and a line about a worker that works off its queues. */
 
+import { formatDuration } from "../core/duration.ts";
 import type { Paint } from "./style.ts";
 
 /** `━━━━━━━━────────`, `width` columns wide; a fraction outside 0…1 counts as its nearest end. */
 export function bar(fraction: number, width: number, paint: Paint): string {
   const done = Math.round(Math.min(1, Math.max(0, fraction)) * width);
   return paint.green("━".repeat(done)) + paint.dim("─".repeat(width - done));
+}
+
+export interface WorkProgress {
+  completed: number;
+  failed: number;
+  running: number;
+  /** Not begun yet. */
+  left: number;
+  elapsed_ms: number;
+}
+
+const BAR_COLUMNS = 20;
+
+/** `━━━━──── 812 done, 3 failed, 4 running, 185 left, 154/s, 1s to go`; without the bar where there is no room for it. */
+export function progressLine(progress: WorkProgress, width: number | null, paint: Paint): string {
+  const { completed, failed, running, left, elapsed_ms } = progress;
+  const ended = completed + failed;
+  const all = ended + running + left;
+  const per_second = elapsed_ms < 500 ? 0 : (ended * 1_000) / elapsed_ms;
+  const parts = [
+    paint.green(`${completed} done`),
+    ...(failed > 0 ? [paint.red(`${failed} failed`)] : []),
+    ...(running > 0 ? [`${running} running`] : []),
+    ...(left > 0 ? [`${left} left`] : []),
+    ...(per_second > 0 ? [rate(per_second)] : []),
+    ...(per_second > 0 && left > 0 ? [`${formatDuration((left * 1_000) / per_second)} to go`] : []),
+  ];
+  const text = parts.join(", ");
+  if (width === null || all === 0 || width < 80) return text;
+  return `${bar(ended / all, BAR_COLUMNS, paint)} ${text}`;
+}
+
+/** What it comes to at the end. */
+export function progressSummary({ completed, failed, elapsed_ms }: WorkProgress): string {
+  const failures = failed > 0 ? `, ${failed} failed` : "";
+  return `${completed} done${failures} in ${formatDuration(elapsed_ms)}`;
+}
+
+function rate(per_second: number): string {
+  return per_second >= 10 ? `${Math.round(per_second)}/s` : `${per_second.toFixed(1)}/s`;
 }
