@@ -7,6 +7,7 @@
 const LF = 10;
 const CR = 13;
 const TAIL_BYTES = 8 * 1024;
+const TAIL_PIECES = 1_000;
 const LINE_LIMIT = 500;
 
 export class LineCounter {
@@ -34,20 +35,31 @@ export class LineCounter {
 
 /** The newest few kilobytes of what was printed, for "last line" and the audit trail. */
 export class Tail {
-  #bytes = new Uint8Array(0);
+  #pieces: Uint8Array[] = [];
+  #size = 0;
 
   add(piece: Uint8Array): void {
-    const fresh = piece.length > TAIL_BYTES ? piece.subarray(piece.length - TAIL_BYTES) : piece;
-    const kept = this.#bytes.subarray(Math.max(0, this.#bytes.length + fresh.length - TAIL_BYTES));
-    const joined = new Uint8Array(kept.length + fresh.length);
-    joined.set(kept);
-    joined.set(fresh, kept.length);
-    this.#bytes = joined;
+    // A copy: the caller's bytes are only valid during the call.
+    const kept = piece.slice(Math.max(0, piece.length - TAIL_BYTES));
+    this.#pieces.push(kept);
+    this.#size += kept.length;
+    if (this.#size > 4 * TAIL_BYTES || this.#pieces.length > TAIL_PIECES) this.#pieces = [this.#join()];
+    if (this.#pieces.length === 1) this.#size = this.#pieces[0]?.length ?? 0;
+  }
+
+  #join(): Uint8Array {
+    const all = new Uint8Array(this.#size);
+    let at = 0;
+    for (const piece of this.#pieces) {
+      all.set(piece, at);
+      at += piece.length;
+    }
+    return all.slice(Math.max(0, all.length - TAIL_BYTES));
   }
 
   /** The last `most` lines that say something, oldest first. */
   lines(most: number): string[] {
-    const lines = new TextDecoder().decode(this.#bytes).split(/[\r\n]+/);
+    const lines = new TextDecoder().decode(this.#join()).split(/[\r\n]+/);
     const spoken = lines.filter((line) => line.trim() !== "").slice(-most);
     return spoken.map((line) => (line.length > LINE_LIMIT ? `${line.slice(0, LINE_LIMIT)}…` : line));
   }

@@ -25,6 +25,7 @@ const WORTH_DEFLATING_BYTES = 512;
 export class LogCapture {
   readonly head_bytes: number;
   readonly #tail_bytes: number;
+  readonly #limit_bytes: number;
   #entries: LogEntry[] = [];
   #first = 0;
   #waiting_bytes = 0;
@@ -33,6 +34,7 @@ export class LogCapture {
   constructor(limit_bytes: number) {
     this.head_bytes = Math.floor(limit_bytes / 4);
     this.#tail_bytes = limit_bytes - this.head_bytes;
+    this.#limit_bytes = limit_bytes;
   }
 
   /** Everything the attempt has printed so far, kept or not. */
@@ -50,14 +52,17 @@ export class LogCapture {
   }
 
   add(stream: Stream, bytes: Uint8Array, at_ms: number): void {
+    if (bytes.length === 0) return;
     this.#entries.push({ stream, at_ms, start: this.#total, bytes: bytes.slice() });
     this.#total += bytes.length;
     this.#waiting_bytes += bytes.length;
-    if (this.#waiting_bytes > this.#tail_bytes) this.#dropUnwanted();
+    // Some more than is kept may wait, so that a flood of small pieces is not sifted at each of them.
+    if (this.#waiting_bytes > this.#limit_bytes * 1.25) this.#dropUnwanted();
   }
 
   /** The oldest that is not yet stored, as one chunk; null when all is. */
   take(): LogChunk | null {
+    if (this.#waiting_bytes > this.#limit_bytes) this.#dropUnwanted();
     const taken: LogEntry[] = [];
     let bytes = 0;
     for (let entry = this.#entries[this.#first]; entry !== undefined; entry = this.#entries[this.#first]) {

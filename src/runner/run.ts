@@ -4,6 +4,7 @@
  */
 
 import type { Clock } from "../core/clock.ts";
+import { sleep } from "../core/clock.ts";
 import { LeaseError } from "../core/errors.ts";
 import type { Child, SpawnOptions } from "../platform/platform.ts";
 import { askToEnd, groupLives, signalGroup } from "./group.ts";
@@ -33,7 +34,8 @@ export class Run {
   readonly #clock: Clock;
   readonly #hooks: RunHooks;
   #child: Child | null = null;
-  #stopped: { grace_ms: number | null } | null = null;
+  #stopped = false;
+  #kill_at_ms = Infinity;
   #killed = false;
   #cancelKill: (() => void) | null = null;
 
@@ -47,12 +49,15 @@ export class Run {
     return this.#child?.pid ?? null;
   }
 
-  /** TERM to the group, KILL after the grace; null never kills. A later, shorter grace takes the place of a longer one. */
+  /** TERM to the group, KILL after the grace; null never kills. Told again, the earlier kill counts. */
   stop(grace_ms: number | null): void {
-    if (this.#stopped === null && this.#child !== null) askToEnd(this.#child.pid);
-    this.#stopped = { grace_ms };
+    if (!this.#stopped && this.#child !== null) askToEnd(this.#child.pid);
+    this.#stopped = true;
+    const kill_at_ms = grace_ms === null ? Infinity : this.#clock.mono_ms() + grace_ms;
+    if (grace_ms === null || kill_at_ms >= this.#kill_at_ms) return;
+    this.#kill_at_ms = kill_at_ms;
     this.#cancelKill?.();
-    this.#cancelKill = grace_ms === null ? null : this.#clock.after(grace_ms, () => this.kill());
+    this.#cancelKill = this.#clock.after(grace_ms, () => this.kill());
   }
 
   /** KILL to the group, at once. */
@@ -71,7 +76,7 @@ export class Run {
     }
     this.#child = child;
     if (this.#killed) signalGroup(child.pid, "SIGKILL");
-    else if (this.#stopped !== null) askToEnd(child.pid);
+    else if (this.#stopped) askToEnd(child.pid);
     this.#hooks.onStart?.(child.pid);
     const exit = await child.exited;
     if (groupLives(child.pid)) await this.#endLeftovers(child.pid);
@@ -82,13 +87,16 @@ export class Run {
 
   /** The job is over when its program is; its group must not go on without a lease. */
   async #endLeftovers(pid: number): Promise<void> {
-    if (this.#stopped === null) {
+    if (!this.#stopped) {
+      // A daemon on its way into a session of its own is given the time to get there.
+      await sleep(this.#clock, LOOK_EVERY_MS);
+      if (!groupLives(pid)) return;
       this.#hooks.onLeftover?.();
       this.stop(LEFTOVER_GRACE_MS);
     }
     while (groupLives(pid)) {
       if (this.#killed) signalGroup(pid, "SIGKILL");
-      await new Promise<void>((done) => this.#clock.after(LOOK_EVERY_MS, done));
+      await sleep(this.#clock, LOOK_EVERY_MS);
     }
   }
 

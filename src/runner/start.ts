@@ -9,6 +9,12 @@ import { LeaseError } from "../core/errors.ts";
 import type { Child, SpawnOptions } from "../platform/platform.ts";
 
 export async function start(options: SpawnOptions): Promise<Child> {
+  if (options.argv.length === 0) {
+    throw new LeaseError(
+      "not_found",
+      "there is no command: this job has only an input and needs a worker with a handler",
+    );
+  }
   try {
     return await platform.spawn(options);
   } catch (error) {
