@@ -40,6 +40,8 @@ export default command({
           expires_in_ms: attempt.lease_ms,
           beat_age_ms: 0,
           beats: 0,
+          // The worker may have got more time than a beat gives, to stop this very job.
+          at_least: true,
           progress,
           message: args.message ?? null,
         },

@@ -21,6 +21,8 @@ export interface Vigil {
   closing_asked: boolean;
   /** Somebody has already told the job to end. */
   stopping: boolean;
+  /** The store is being asked for beats that others saw: silence is not judged before it answers. */
+  asking?: boolean;
 }
 
 export type Duty = "warn" | "ask_closing" | "stop_silent" | "stop_timeout" | "kill_fenced";
@@ -43,6 +45,8 @@ export function nextDuty(vigil: Vigil): { duty: Duty; at_ms: number } {
   ];
   if (!vigil.stopping) {
     if (vigil.timeout_at_ms !== null) duties.push({ duty: "stop_timeout", at_ms: vigil.timeout_at_ms });
+  }
+  if (!vigil.stopping && vigil.asking !== true) {
     if (!vigil.warned) duties.push({ duty: "warn", at_ms: last_beat_ms + lease_ms / 2 });
     if (!vigil.closing_asked) duties.push({ duty: "ask_closing", at_ms: silent_at_ms - closingMargin(lease_ms) });
     else duties.push({ duty: "stop_silent", at_ms: silent_at_ms });

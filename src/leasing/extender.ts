@@ -8,6 +8,7 @@
 
 import type { Clock } from "../core/clock.ts";
 import { LeaseError } from "../core/errors.ts";
+import type { ExtendAnswer } from "../store/store.ts";
 import type { Heartbeat } from "./heartbeat.ts";
 import type { Lease } from "./lease.ts";
 import type { LeaseManager } from "./manager.ts";
@@ -26,15 +27,25 @@ export interface LeaseExtenderOptions {
 export const FAILURES_REPORTED = 3;
 const RETRY_MS = 250;
 
+/** Everything about one lease, so that a late answer about an earlier one can't touch it. */
+interface Attachment {
+  lease: Lease;
+  heartbeat: Heartbeat;
+  /** A beat that the store does not know of yet. */
+  unwritten: boolean;
+  /** When the next extension may be sent. */
+  due_ms: number;
+  sending: boolean;
+  failures: number;
+  /** Detached, or lost: nothing more is asked for. */
+  over: boolean;
+  cancelTimer: (() => void) | null;
+}
+
 export class LeaseExtender {
   readonly #manager: LeaseManager;
   readonly #options: LeaseExtenderOptions;
-  #attached: { lease: Lease; heartbeat: Heartbeat } | null = null;
-  #last_extension_ms = 0;
-  #written_beat_ms = 0;
-  #cancelTimer: (() => void) | null = null;
-  #sending = false;
-  #failures = 0;
+  #attached: Attachment | null = null;
   #extensions = 0;
 
   constructor(manager: LeaseManager, options: LeaseExtenderOptions) {
@@ -56,82 +67,87 @@ export class LeaseExtender {
         `this extender is attached to job ${this.#attached.lease.job.id}: detach it first`,
       );
     }
-    this.#attached = { lease, heartbeat };
-    this.#last_extension_ms = lease.granted_at.mono_ms;
-    this.#written_beat_ms = lease.granted_at.mono_ms;
-    this.#failures = 0;
-    const onBeat = () => this.#beat();
+    const { mono_ms } = lease.granted_at;
+    const attachment: Attachment = {
+      lease,
+      heartbeat,
+      unwritten: false,
+      due_ms: mono_ms + this.#options.interval_ms,
+      sending: false,
+      failures: 0,
+      over: false,
+      cancelTimer: null,
+    };
+    this.#attached = attachment;
+    const onBeat = () => {
+      attachment.unwritten = true;
+      this.#consider(attachment);
+    };
     heartbeat.addCallback(onBeat);
     return () => {
+      if (this.#attached !== attachment) return;
       heartbeat.removeCallback(onBeat);
-      this.#stopTimer();
+      end(attachment);
       this.#attached = null;
     };
   }
 
-  #beat(): void {
-    if (this.#sending) return;
-    const due_ms = this.#last_extension_ms + this.#options.interval_ms - this.#options.clock.mono_ms();
-    if (due_ms <= 0) this.#send();
-    else this.#sendAfter(due_ms);
-  }
-
-  #sendAfter(delay_ms: number): void {
-    if (this.#cancelTimer !== null) return;
-    this.#cancelTimer = this.#options.clock.after(delay_ms, () => {
-      this.#cancelTimer = null;
-      this.#send();
+  /** Sends what is to be written, now or when it is due. */
+  #consider(attachment: Attachment): void {
+    const { unwritten, sending, over, cancelTimer } = attachment;
+    if (over || sending || !unwritten || cancelTimer !== null) return;
+    const wait_ms = attachment.due_ms - this.#options.clock.mono_ms();
+    if (wait_ms <= 0) return this.#send(attachment);
+    attachment.cancelTimer = this.#options.clock.after(wait_ms, () => {
+      attachment.cancelTimer = null;
+      this.#send(attachment);
     });
   }
 
-  #send(): void {
-    const attached = this.#attached;
-    if (attached === null || this.#sending) return;
-    this.#stopTimer();
-    this.#sending = true;
-    this.#extend(attached.lease, attached.heartbeat).then(
-      (again_ms) => this.#sent(attached, again_ms),
-      (error) => this.#failed(attached, error),
+  #send(attachment: Attachment): void {
+    const { lease, heartbeat } = attachment;
+    const now_ms = this.#options.clock.mono_ms();
+    const beat_age_ms = Math.max(0, Math.round(now_ms - heartbeat.last_beat_ms));
+    const request = { expires_in_ms: lease.lease_ms, beat_age_ms, beats: heartbeat.beats, at_least: true };
+    attachment.sending = true;
+    attachment.unwritten = false;
+    this.#manager.renew(lease, request).then(
+      (answer) => {
+        attachment.sending = false;
+        if (!attachment.over) this.#answered(attachment, answer, now_ms);
+      },
+      (error) => {
+        attachment.sending = false;
+        if (!attachment.over) this.#failed(attachment, error);
+      },
     );
   }
 
-  /** Answers after how long a beat that came in the meantime is due, or null when there is none. */
-  async #extend(lease: Lease, heartbeat: Heartbeat): Promise<number | null> {
-    const now_ms = this.#options.clock.mono_ms();
-    const beat_ms = heartbeat.last_beat_ms;
-    const answer = await this.#manager.renew(lease, {
-      expires_in_ms: lease.lease_ms,
-      beat_age_ms: Math.max(0, Math.round(now_ms - beat_ms)),
-      beats: heartbeat.beats,
-    });
-    if (this.#attached?.lease !== lease) return null;
+  #answered(attachment: Attachment, answer: ExtendAnswer, sent_ms: number): void {
     if (answer.status !== "extended") {
-      this.#options.onLost?.(lease, answer.status);
-      return null;
+      end(attachment);
+      this.#options.onLost?.(attachment.lease, answer.status);
+      return;
     }
     this.#extensions += 1;
-    this.#failures = 0;
-    this.#last_extension_ms = now_ms;
-    this.#written_beat_ms = beat_ms;
-    if (answer.cancel_requested) this.#options.onCancel?.(lease);
-    return heartbeat.last_beat_ms > this.#written_beat_ms ? this.#options.interval_ms : null;
+    attachment.failures = 0;
+    attachment.due_ms = sent_ms + this.#options.interval_ms;
+    if (answer.cancel_requested) this.#options.onCancel?.(attachment.lease);
+    this.#consider(attachment);
   }
 
-  #sent(attached: { lease: Lease }, again_ms: number | null): void {
-    this.#sending = false;
-    if (again_ms !== null && this.#attached?.lease === attached.lease) this.#sendAfter(again_ms);
+  #failed(attachment: Attachment, error: unknown): void {
+    const { clock, interval_ms } = this.#options;
+    attachment.unwritten = true;
+    attachment.failures += 1;
+    attachment.due_ms = clock.mono_ms() + Math.min(RETRY_MS, interval_ms);
+    this.#options.onFailure?.(attachment.lease, error, attachment.failures);
+    this.#consider(attachment);
   }
+}
 
-  #failed(attached: { lease: Lease }, error: unknown): void {
-    this.#sending = false;
-    if (this.#attached?.lease !== attached.lease) return;
-    this.#failures += 1;
-    this.#options.onFailure?.(attached.lease, error, this.#failures);
-    this.#sendAfter(Math.min(RETRY_MS, this.#options.interval_ms));
-  }
-
-  #stopTimer(): void {
-    this.#cancelTimer?.();
-    this.#cancelTimer = null;
-  }
+function end(attachment: Attachment): void {
+  attachment.over = true;
+  attachment.cancelTimer?.();
+  attachment.cancelTimer = null;
 }

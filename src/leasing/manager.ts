@@ -32,6 +32,8 @@ export interface RenewOptions {
   expires_in_ms: number;
   beat_age_ms: number | null;
   beats: number;
+  /** What another extension has got is kept if it is later. */
+  at_least?: boolean;
 }
 
 export interface Ending {

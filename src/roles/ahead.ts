@@ -26,6 +26,7 @@ export const NOT_STARTED: AttemptEnd = {
 
 /** Jobs that take longer on average don't gain from it. */
 const SHORT_JOB_MS = 25;
+const LONG_JOB_MS = 10 * SHORT_JOB_MS;
 /** How much a new job weighs in the average. */
 const WEIGHT = 0.2;
 const KEPT_MS = 100;
@@ -34,7 +35,7 @@ export class Ahead {
   readonly #options: AheadOptions;
   #leases: Lease[] = [];
   /** Until jobs have shown to be short they count as long. */
-  #average_ms = 10 * SHORT_JOB_MS;
+  #average_ms = LONG_JOB_MS;
   #cancelTimer: (() => void) | null = null;
 
   constructor(options: AheadOptions) {
@@ -46,7 +47,7 @@ export class Ahead {
   }
 
   observe(took_ms: number): void {
-    this.#average_ms += WEIGHT * (Math.min(took_ms, 10 * SHORT_JOB_MS) - this.#average_ms);
+    this.#average_ms += WEIGHT * (Math.min(took_ms, LONG_JOB_MS) - this.#average_ms);
   }
 
   /** How many more leases it would take for so many slots. */
@@ -58,6 +59,8 @@ export class Ahead {
     this.#leases.push(lease);
     this.#cancelTimer ??= this.#options.clock.after(KEPT_MS, () => {
       this.#cancelTimer = null;
+      // No slot became free in time: the jobs are not short any more.
+      this.#average_ms = LONG_JOB_MS;
       this.giveAllBack();
     });
   }

@@ -18,7 +18,7 @@ import { identify } from "../platform/machine.ts";
 import type { Stream } from "../platform/platform.ts";
 import { LineCounter, Tail } from "../runner/lines.ts";
 import { LogCapture } from "../runner/log.ts";
-import { LogFile } from "../runner/log_file.ts";
+import { openLogFile } from "../runner/log_file.ts";
 import { readOutput } from "../runner/output.ts";
 import type { Exit } from "../runner/run.ts";
 import { Run } from "../runner/run.ts";
@@ -99,6 +99,7 @@ export class Attempt {
   cancel(): void {
     if (this.lease.cancel_requested && this.#stop !== null) return;
     this.lease.cancel_requested = true;
+    if (this.#run?.exited === true) return;
     if (this.#stop === null) this.#say("info", "cancel requested, stopping it");
     this.#stopFor("cancelled", "cancelled", this.#options.kill_grace_ms);
   }
@@ -110,7 +111,7 @@ export class Attempt {
 
   /** Like giveBack, without asking the job. */
   kill(): void {
-    this.#stop ??= { cause: "returned", why: "returned to the queue" };
+    if (this.#run?.exited !== true) this.#stop ??= { cause: "returned", why: "returned to the queue" };
     this.#run?.kill();
   }
 
@@ -121,11 +122,14 @@ export class Attempt {
       const remains = { job: job.id, before_token: token, process: grant.previous };
       await killRemains(remains, new MarkedProcesses(store_url), clock);
     }
-    // A stop may have come while the remains of an earlier attempt were cleared away.
+    // A stop may have come while the remains of an earlier attempt were cleared away, or the end of the lease.
+    if (this.lease.remaining() <= 0) this.#lose("it ran out before the start");
     if (this.#stop !== null) return this.#describe(NEVER_RAN, null);
     const output_path = `${scratch}/output-${job.id}-${token}`;
     const argv = [...this.#options.handler, ...job.argv];
-    const file = log_dir === null ? null : new LogFile(log_dir, job.id, token, argv);
+    const file = openLogFile(log_dir, job.id, token, argv, (error) =>
+      this.#say("warn", `its log file can't be written: ${errorText(error)}`),
+    );
     this.#attach();
     this.#run = new Run(
       {
@@ -215,7 +219,7 @@ export class Attempt {
   }
 
   #stopFor(cause: Stop, why: string, grace_ms: number | null): void {
-    if (this.#stop?.cause === "lost") return;
+    if (this.#stop?.cause === "lost" || this.#run?.exited === true) return;
     this.#stop ??= { cause, why };
     // Beats no longer count, or they would cut short the time that stopping was given.
     this.#detach();
@@ -242,9 +246,11 @@ export class Attempt {
   }
 
   async #settle(end: AttemptEnd, finishLogs: () => Promise<void>): Promise<Release> {
-    await finishLogs();
     const ending = { end, process: this.#process, last_lines: this.#tail.lines(LAST_LINES) };
-    const release = await this.#write(() => this.#options.manager.release(this.lease, ending));
+    const release = await this.#write(async () => {
+      await finishLogs();
+      return this.#options.manager.release(this.lease, ending);
+    });
     if (release.status === "stale") this.#say("warn", `its result came too late and is kept as a stale checkpoint`);
     return release;
   }

@@ -27,6 +27,7 @@ export interface KeeperOptions {
 
 /** Asked for on top of the grace, for the kill itself and the settle behind it. */
 const STOP_SLACK_MS = 2_000;
+const LONGEST_SLEEP_MS = 1_000;
 /** A beat in the store that is newer than ours by this was somebody else's. */
 const OTHERS_BEAT_MS = 50;
 
@@ -37,6 +38,7 @@ export class Keeper {
   #warned = false;
   #closing_asked = false;
   #stopping = false;
+  #asking = false;
   #over = false;
   #cancelTimer: (() => void) | null = null;
   #cancelCover: (() => void) | null = null;
@@ -80,56 +82,62 @@ export class Keeper {
       warned: this.#warned,
       closing_asked: this.#closing_asked,
       stopping: this.#stopping,
+      asking: this.#asking,
     });
   }
 
-  /** Beats move duties but not the timer: when it goes off too early it is simply set again. */
+  /**
+   * Beats move duties but not the timer: when it goes off too early it is simply set again. It never sleeps for long,
+   * because the clock it sleeps by stands still while the machine is suspended, and the lease runs on.
+   */
   #arm(): void {
     this.#cancelTimer?.();
     if (this.#over) return;
-    const delay_ms = Math.max(0, this.#next().at_ms - this.#options.clock.mono_ms());
-    this.#cancelTimer = this.#options.clock.after(delay_ms, () => void this.#fire());
+    const delay_ms = Math.min(LONGEST_SLEEP_MS, Math.max(1, this.#next().at_ms - this.#options.clock.mono_ms()));
+    this.#cancelTimer = this.#options.clock.after(delay_ms, () => {
+      this.#fire();
+      this.#arm();
+    });
   }
 
-  async #fire(): Promise<void> {
+  #fire(): void {
     const { duty, at_ms } = this.#next();
-    if (at_ms <= this.#options.clock.mono_ms() + 0.5) await this.#do(duty);
-    this.#arm();
+    if (at_ms > this.#options.clock.mono_ms() + 0.5) return;
+    if (duty === "kill_fenced") {
+      this.end();
+      this.#options.onLost("it could not be renewed in time");
+    } else if (duty === "stop_timeout") this.#options.onStop("timeout");
+    else void this.#askAndDo(duty);
   }
 
-  async #do(duty: Duty): Promise<void> {
-    const { onLost, onStop, onHalfSilent } = this.#options;
-    if (duty === "kill_fenced") {
-      this.#stopping = true;
-      this.end();
-      return onLost("it could not be renewed in time");
-    }
-    if (duty === "stop_timeout") return onStop("timeout");
-    // The job may have called `lease beat`, which only the store knows of.
-    if (await this.#beatElsewhere()) return;
+  /** The job may have called `lease beat`, which only the store knows of. It may take its time; the fence does not wait. */
+  async #askAndDo(duty: Duty): Promise<void> {
+    this.#asking = true;
+    const beat_ms = this.#options.heartbeat.last_beat_ms;
+    await this.#seeBeatElsewhere();
+    this.#asking = false;
+    if (this.#over || this.#stopping || this.#options.heartbeat.last_beat_ms > beat_ms) return;
     if (duty === "warn") {
       this.#warned = true;
-      onHalfSilent();
+      this.#options.onHalfSilent();
     } else if (duty === "ask_closing") {
       this.#closing_asked = true;
       const { lease, grace_ms } = this.#options;
       this.#extendUntilStopped(closingMargin(lease.lease_ms) + grace_ms + STOP_SLACK_MS);
-    } else onStop("silent");
+    } else this.#options.onStop("silent");
+    this.#arm();
   }
 
-  async #beatElsewhere(): Promise<boolean> {
+  async #seeBeatElsewhere(): Promise<void> {
     const { lease, manager, heartbeat } = this.#options;
     try {
       const [job] = await manager.store.jobs([lease.job.id]);
-      if (job?.token !== lease.token || job.last_beat_at_ms === null) return false;
+      if (job?.token !== lease.token || job.last_beat_at_ms === null) return;
       const age_ms = Math.max(0, (await manager.store.now()) - job.last_beat_at_ms);
       // Our own beats come back from there too, off by what the clocks differ.
-      if (heartbeat.elapsed() - age_ms < OTHERS_BEAT_MS) return false;
-      heartbeat.beatSeen(age_ms);
-      return true;
+      if (heartbeat.elapsed() - age_ms >= OTHERS_BEAT_MS) heartbeat.beatSeen(age_ms);
     } catch {
       // An unreadable store has no beats to tell of.
-      return false;
     }
   }
 

@@ -60,19 +60,22 @@ export class LogFlusher {
     if ([...this.#sources].some(({ capture, unsaved }) => capture.waiting || unsaved.length > 0)) this.#schedule();
   }
 
-  /** Submits the last of it; small logs go into the very commit of the settle that follows. */
+  /**
+   * Submits the rest; small logs go into the very commit of the settle that follows. To be called again when that one
+   * failed: what was not taken is still here.
+   */
   async #finish(source: Source): Promise<void> {
     this.#sources.delete(source);
     while (takeSome(source, CHUNKS_PER_FLUSH)) {
-      const write = toWrite(source);
-      const saved = this.#store.appendLogs([write]);
-      source.unsaved = [];
-      if (!source.capture.waiting) {
+      const saved = this.#store.appendLogs([toWrite(source)]).then(() => {
+        source.unsaved = [];
+      });
+      if (source.capture.waiting) await saved;
+      else {
         // Not awaited: the settle joins its commit, and fails with it.
         saved.catch(() => {});
         return;
       }
-      await saved;
     }
   }
 }

@@ -170,7 +170,7 @@ export class WorkerPool {
       else this.#ahead.add(lease);
     }
     if (!this.#accepting) this.#ahead.giveAllBack();
-    if (this.#again) this.#fill();
+    if (this.#again || !this.#accepting) this.#fill();
     else if (leases.length < wanted) void this.#rest();
     else this.#endIfDone();
   }
@@ -196,6 +196,7 @@ export class WorkerPool {
   }
 
   #giveBack(lease: Lease): void {
+    this.#taken -= 1;
     this.#keep(this.#manager.release(lease, { end: NOT_STARTED }), lease);
   }
 
@@ -265,7 +266,8 @@ export class WorkerPool {
       return;
     }
     this.#options.report("warn", `the store is in trouble, trying again: ${errorText(error)}`);
-    this.#options.clock.after(pause_ms ?? this.#options.poll_ms, () => this.#fill());
+    this.#cancelDue();
+    this.#cancelDue = this.#options.clock.after(pause_ms ?? this.#options.poll_ms, () => this.#fill());
   }
 
   get #idle(): boolean {
@@ -288,9 +290,9 @@ export class WorkerPool {
     this.#cancelDue();
     await this.#sweep.stop();
     rmSync(this.#attempt_options.scratch, { recursive: true, force: true });
-    if (error !== null) return this.#finish.reject(error);
     // Its record only tells people; a worker that has done its work has not failed because of it.
     await this.#registration.end().catch(() => {});
-    this.#finish.resolve();
+    if (error === null) this.#finish.resolve();
+    else this.#finish.reject(error);
   }
 }

@@ -48,6 +48,8 @@ export class RecoverySweep {
     last_scan: null,
   };
   #cancelTimer: (() => void) | null = null;
+  /** Counts the starts. */
+  #turns = 0;
   #current: Promise<unknown> | null = null;
 
   constructor(options: RecoverySweepOptions) {
@@ -62,12 +64,16 @@ export class RecoverySweep {
   start(onScan: (counts: SweepCounts) => void = () => {}): void {
     if (this.#statistics.running) return;
     this.#statistics.running = true;
+    const turns = ++this.#turns;
     const again = (delay_ms: number) => {
       this.#cancelTimer = this.#options.clock.after(delay_ms, () => {
         this.#current = this.scan()
           .then(onScan, (error) => this.#options.report("error", `sweep failed: ${errorText(error)}`))
           .then(() => {
-            if (this.#statistics.running) again(this.#options.every_ms * (0.9 + 0.2 * this.#options.random()));
+            // Stopped, perhaps started anew, in the meantime: then this is not ours to go on with.
+            if (this.#statistics.running && this.#turns === turns) {
+              again(this.#options.every_ms * (0.9 + 0.2 * this.#options.random()));
+            }
           });
       });
     };
@@ -78,8 +84,12 @@ export class RecoverySweep {
     this.#statistics.running = false;
     this.#cancelTimer?.();
     if (options.wait === false || this.#current === null) return;
-    const late = new Promise<void>((done) => this.#options.clock.after(options.timeout_ms ?? 10_000, done));
+    let cancelLate = () => {};
+    const late = new Promise<void>((done) => {
+      cancelLate = this.#options.clock.after(options.timeout_ms ?? 10_000, done);
+    });
     await Promise.race([this.#current, late]);
+    cancelLate();
   }
 
   /** One pass over everything. */
@@ -144,11 +154,22 @@ export class RecoverySweep {
         this.#options.report("error", `job ${lease.job.id} could not be recovered: ${errorText(error)}`);
       }
     }
+    await this.#write(requests, counts);
+  }
+
+  /** One that can't be written must not keep the others from it: they are then written one by one. */
+  async #write(requests: readonly RecoverRequest[], counts: SweepCounts): Promise<void> {
     if (requests.length === 0) return;
-    const answers = await this.#options.store.recover(requests);
-    for (const [index, answer] of answers.entries()) {
-      const request = requests[index];
-      if (answer === "recovered" && request !== undefined) count(counts, request);
+    try {
+      const answers = await this.#options.store.recover(requests);
+      for (const [index, request] of requests.entries()) if (answers[index] === "recovered") count(counts, request);
+    } catch (error) {
+      if (requests.length > 1) {
+        for (const request of requests) await this.#write([request], counts);
+        return;
+      }
+      counts.errors += 1;
+      this.#options.report("error", `job ${requests[0]?.id} could not be recovered: ${errorText(error)}`);
     }
   }
 

@@ -4,7 +4,6 @@
  */
 
 import type { Clock } from "../core/clock.ts";
-import { sleep } from "../core/clock.ts";
 import { LeaseError } from "../core/errors.ts";
 import type { Child, SpawnOptions } from "../platform/platform.ts";
 import { askToEnd, groupLives, signalGroup } from "./group.ts";
@@ -35,6 +34,7 @@ export class Run {
   readonly #hooks: RunHooks;
   #child: Child | null = null;
   #stopped = false;
+  #exited = false;
   #kill_at_ms = Infinity;
   #killed = false;
   #cancelKill: (() => void) | null = null;
@@ -47,6 +47,11 @@ export class Run {
 
   get pid(): number | null {
     return this.#child?.pid ?? null;
+  }
+
+  /** The program is over, though something of its group may be left: what stops it now is not why it ended. */
+  get exited(): boolean {
+    return this.#exited;
   }
 
   /** TERM to the group, KILL after the grace; null never kills. Told again, the earlier kill counts. */
@@ -79,6 +84,7 @@ export class Run {
     else if (this.#stopped) askToEnd(child.pid);
     this.#hooks.onStart?.(child.pid);
     const exit = await child.exited;
+    this.#exited = true;
     if (groupLives(child.pid)) await this.#endLeftovers(child.pid);
     this.#cancelKill?.();
     await this.#drain(child);
@@ -87,16 +93,16 @@ export class Run {
 
   /** The job is over when its program is; its group must not go on without a lease. */
   async #endLeftovers(pid: number): Promise<void> {
-    if (!this.#stopped) {
+    if (!this.#stopped && !this.#killed) {
       // A daemon on its way into a session of its own is given the time to get there.
-      await sleep(this.#clock, LOOK_EVERY_MS);
+      await pause();
       if (!groupLives(pid)) return;
       this.#hooks.onLeftover?.();
       this.stop(LEFTOVER_GRACE_MS);
     }
     while (groupLives(pid)) {
       if (this.#killed) signalGroup(pid, "SIGKILL");
-      await sleep(this.#clock, LOOK_EVERY_MS);
+      await pause();
     }
   }
 
@@ -109,6 +115,13 @@ export class Run {
     cancel();
     if (first === "late") child.abandonOutput();
   }
+}
+
+/** Processes end in their own time, not in that of a clock somebody holds. */
+function pause(): Promise<void> {
+  return new Promise((done) => {
+    setTimeout(done, LOOK_EVERY_MS);
+  });
 }
 
 function startFailure(error: unknown): Exit {

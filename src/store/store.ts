@@ -155,6 +155,8 @@ export interface ExtendRequest {
   /** How long ago the beat was that asks for this; null when it is not a beat (the time that stopping takes). */
   beat_age_ms: number | null;
   beats: number;
+  /** For a beat: what another extension has got is kept if it is later. */
+  at_least?: boolean;
   progress?: number | null;
   message?: string | null;
 }

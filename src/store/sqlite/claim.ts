@@ -118,12 +118,13 @@ export function extend(statements: Statements, requests: readonly ExtendRequest[
   return requests.map((request) => {
     const { id, token, beat_age_ms } = request;
     const beat_at_ms = beat_age_ms === null ? null : now_ms - beat_age_ms;
-    const expires_at_ms = (beat_at_ms ?? now_ms) + request.expires_in_ms;
-    const row = statements
-      .get("extend")
-      .get(id, token, expires_at_ms, beat_at_ms, request.progress ?? null, request.message ?? null, now_ms);
+    const wanted_ms = (beat_at_ms ?? now_ms) + request.expires_in_ms;
+    const at_least = beat_at_ms !== null && request.at_least === true ? 1 : 0;
+    const { progress = null, message = null } = request;
+    const row = statements.get("extend").get(id, token, wanted_ms, beat_at_ms, progress, message, now_ms, at_least);
     if (row === null) return { status: lossOf(statements, id, token) };
     statements.get("countBeats").run(id, token, request.beats);
+    const expires_at_ms = row["expires_at_ms"] as number;
     return { status: "extended", expires_at_ms, cancel_requested: row["cancel_requested_at_ms"] !== null };
   });
 }

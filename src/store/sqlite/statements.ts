@@ -77,10 +77,13 @@ export const SQL = {
     WHERE job_id = ?1 AND attempt < ?2 AND host = ?3 AND pid IS NOT NULL ORDER BY attempt DESC LIMIT 1`,
   lastProgress: `SELECT text FROM checkpoints WHERE job_id = ?1 AND kind = 'progress' ORDER BY id DESC LIMIT 1`,
 
-  extend: `UPDATE jobs SET expires_at_ms = ?3, last_beat_at_ms = coalesce(?4, last_beat_at_ms),
+  // A beat from the future shows that the clock was set back: then nothing longer is kept.
+  extend: `UPDATE jobs SET
+    expires_at_ms = iif(?8 AND last_beat_at_ms <= ?7, max(expires_at_ms, ?3), ?3),
+    last_beat_at_ms = iif(?8 AND last_beat_at_ms <= ?7, max(last_beat_at_ms, ?4), coalesce(?4, last_beat_at_ms)),
     progress = coalesce(?5, progress), message = coalesce(?6, message)
     WHERE id = ?1 AND state = 'running' AND token = ?2 AND expires_at_ms >= ?7
-    RETURNING cancel_requested_at_ms`,
+    RETURNING expires_at_ms, cancel_requested_at_ms`,
   countBeats: "UPDATE attempts SET beats = max(beats, ?3) WHERE job_id = ?1 AND attempt = ?2",
   fence: "SELECT state, token, expires_at_ms, cancel_requested_at_ms, task FROM jobs WHERE id = ?1",
   noteProcess: `UPDATE attempts SET boot_id = ?3, pid = ?4, pid_started = ?5
