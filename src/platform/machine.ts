@@ -50,6 +50,11 @@ export function groupMembers(group: number): number[] | null {
   return livingProcesses()?.filter((pid) => processStat(pid)?.group === group) ?? null;
 }
 
+/** The group that a process belongs to; null when it is gone. */
+export function processGroup(pid: number): number | null {
+  return processStat(pid)?.group ?? null;
+}
+
 /** The environment of every process that this user may look into, as `NAME=value` texts. */
 export function* environments(): Generator<{ pid: number; environment: readonly string[] }> {
   for (const pid of livingProcesses() ?? []) {

@@ -33,17 +33,16 @@ const KEPT_MS = 100;
 
 export class Ahead {
   readonly #options: AheadOptions;
-  #leases: Lease[] = [];
+  readonly #waiting: { lease: Lease; cancelTimer: () => void }[] = [];
   /** Until jobs have shown to be short they count as long. */
   #average_ms = LONG_JOB_MS;
-  #cancelTimer: (() => void) | null = null;
 
   constructor(options: AheadOptions) {
     this.#options = options;
   }
 
   get size(): number {
-    return this.#leases.length;
+    return this.#waiting.length;
   }
 
   observe(took_ms: number): void {
@@ -52,32 +51,27 @@ export class Ahead {
 
   /** How many more leases it would take for so many slots. */
   wanted(slots: number): number {
-    return this.#average_ms < SHORT_JOB_MS ? Math.max(0, slots - this.#leases.length) : 0;
+    return this.#average_ms < SHORT_JOB_MS ? Math.max(0, slots - this.#waiting.length) : 0;
   }
 
   add(lease: Lease): void {
-    this.#leases.push(lease);
-    this.#cancelTimer ??= this.#options.clock.after(KEPT_MS, () => {
-      this.#cancelTimer = null;
+    const cancelTimer = this.#options.clock.after(KEPT_MS, () => {
       // No slot became free in time: the jobs are not short any more.
       this.#average_ms = LONG_JOB_MS;
-      this.giveAllBack();
+      const index = this.#waiting.findIndex((other) => other.lease === lease);
+      if (index >= 0) this.#waiting.splice(index, 1);
+      this.#options.giveBack(lease);
     });
+    this.#waiting.push({ lease, cancelTimer });
   }
 
   take(): Lease | null {
-    const lease = this.#leases.shift() ?? null;
-    if (this.#leases.length === 0) this.#stopTimer();
-    return lease;
+    const first = this.#waiting.shift();
+    first?.cancelTimer();
+    return first?.lease ?? null;
   }
 
   giveAllBack(): void {
-    this.#stopTimer();
-    for (const lease of this.#leases.splice(0)) this.#options.giveBack(lease);
-  }
-
-  #stopTimer(): void {
-    this.#cancelTimer?.();
-    this.#cancelTimer = null;
+    for (let lease = this.take(); lease !== null; lease = this.take()) this.#options.giveBack(lease);
   }
 }

@@ -6,7 +6,7 @@
 import type { Clock } from "../core/clock.ts";
 import { sleep } from "../core/clock.ts";
 import type { ProcessIdentity } from "../core/records.ts";
-import { bootId, environments, groupMembers, isProvenDead } from "../platform/machine.ts";
+import { bootId, environments, groupMembers, isProvenDead, processGroup } from "../platform/machine.ts";
 import { groupLives, signalGroup } from "../runner/group.ts";
 
 export interface Remains {
@@ -40,10 +40,10 @@ function groupsOf(remains: Remains, marked: MarkedProcesses): number[] {
   return members.some((pid) => own.has(pid)) ? [process.pid] : [];
 }
 
-/** A worker killed between starting the child and noting it: the child's own environment says whose it is. */
+/** A worker killed between starting the child and noting it: what the child passed on to its own says whose they are. */
 function unnotedGroups(remains: Remains, marked: MarkedProcesses): number[] {
-  // The child led its group, so a marked process that leads one is it; what it started is in that group.
-  return marked.of(remains).filter((pid) => groupMembers(pid)?.includes(pid) === true);
+  const groups = marked.of(remains).map(processGroup);
+  return [...new Set(groups.filter((group) => group !== null))];
 }
 
 /** Processes that know from their environment which job they belong to. Looked up once, when first asked for. */

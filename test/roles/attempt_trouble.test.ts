@@ -1,6 +1,6 @@
 import { describe, expect } from "bun:test";
 import { spawn } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { identify } from "../../src/platform/machine.ts";
 import { groupLives } from "../../src/runner/group.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -163,7 +163,7 @@ describe("what is left of an earlier attempt", () => {
 
   test("is found by its marks when the worker died before it could note it", async (b) => {
     const pid = orphan({ LEASE_JOB_ID: "1", LEASE_TOKEN: "1", LEASE_STORE: b.path });
-    await eventually(() => groupLives(pid), "it runs");
+    await eventually(() => readFileSync(`/proc/${pid}/environ`, "latin1").includes("LEASE_JOB_ID=1"), "it runs");
     const { attempt, id } = await secondAttempt(b, null);
     await b.passUntil(attempt.settled, 10);
     expect([id, groupLives(pid)]).toEqual([1, false]);

@@ -134,6 +134,9 @@ export function script(text: string): { argv: string[] } {
   return { argv: ["/bin/sh", "-c", text] };
 }
 
+/** Real processes take their time on a busy machine. */
+const TIMEOUT_MS = 20_000;
+
 /** Each test gets a bench of its own. */
 export function attemptTest(title: string, body: (b: AttemptBench) => Promise<void>): void {
   test(title, async () => {
@@ -143,5 +146,5 @@ export function attemptTest(title: string, body: (b: AttemptBench) => Promise<vo
     } finally {
       await bench.dispose();
     }
-  });
+  }, TIMEOUT_MS);
 }

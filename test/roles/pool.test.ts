@@ -40,7 +40,7 @@ describe("a worker", () => {
     );
     await b.drained({ slots: 2 });
     const counts = b.lines("counts").map(Number);
-    expect(counts).toHaveLength(80);
+    expect(counts).toHaveLength(40);
     expect(Math.max(...counts)).toBeLessThanOrEqual(2);
   });
 

@@ -145,6 +145,9 @@ async function ended(pool: WorkerPool): Promise<void> {
   }
 }
 
+/** Real processes take their time on a busy machine. */
+const TIMEOUT_MS = 20_000;
+
 export function poolTest(title: string, body: (b: PoolBench) => Promise<void>): void {
   test(title, async () => {
     const bench = await new PoolBench().open();
@@ -153,5 +156,5 @@ export function poolTest(title: string, body: (b: PoolBench) => Promise<void>): 
     } finally {
       await bench.dispose();
     }
-  });
+  }, TIMEOUT_MS);
 }

@@ -41,6 +41,8 @@ export async function dispatch(raw: readonly string[], commands: Commands, io: I
   try {
     return await route(raw, commands, io);
   } catch (error) {
+    // The reader of our output went away: there is nobody left to tell.
+    if ((error as { code?: unknown }).code === "EPIPE") throw error;
     return await report(error, raw, io);
   }
 }
