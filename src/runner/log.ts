@@ -22,18 +22,32 @@ const PLAIN = 0;
 const DEFLATED = 1;
 const WORTH_DEFLATING_BYTES = 512;
 
+/** A piece of memory for what was printed. Full-sized ones are used again: a flood must not leave a trail of garbage. */
+interface Block {
+  bytes: Uint8Array;
+  used: number;
+  /** Entries that lie in it. */
+  entries: number;
+}
+
+interface HeldEntry extends LogEntry {
+  block: Block;
+}
+
+const FIRST_BLOCK_BYTES = 1024;
+
 export class LogCapture {
   readonly head_bytes: number;
-  readonly #tail_bytes: number;
   readonly #limit_bytes: number;
-  #entries: LogEntry[] = [];
+  #entries: HeldEntry[] = [];
   #first = 0;
   #waiting_bytes = 0;
   #total = 0;
+  #block: Block | null = null;
+  #free: Uint8Array[] = [];
 
   constructor(limit_bytes: number) {
     this.head_bytes = Math.floor(limit_bytes / 4);
-    this.#tail_bytes = limit_bytes - this.head_bytes;
     this.#limit_bytes = limit_bytes;
   }
 
@@ -48,14 +62,22 @@ export class LogCapture {
 
   /** Chunks that lie wholly between the head and this position are no longer wanted. */
   get keep_from(): number {
-    return Math.max(this.head_bytes, this.#total - this.#tail_bytes);
+    return Math.max(this.head_bytes, this.#total - (this.#limit_bytes - this.head_bytes));
   }
 
   add(stream: Stream, bytes: Uint8Array, at_ms: number): void {
-    if (bytes.length === 0) return;
-    this.#entries.push({ stream, at_ms, start: this.#total, bytes: bytes.slice() });
-    this.#total += bytes.length;
-    this.#waiting_bytes += bytes.length;
+    for (let at = 0; at < bytes.length;) {
+      const block = this.#room();
+      const length = Math.min(bytes.length - at, block.bytes.length - block.used);
+      const copy = block.bytes.subarray(block.used, block.used + length);
+      copy.set(at === 0 && length === bytes.length ? bytes : bytes.subarray(at, at + length));
+      this.#entries.push({ stream, at_ms, start: this.#total, bytes: copy, block });
+      block.used += length;
+      block.entries += 1;
+      this.#total += length;
+      this.#waiting_bytes += length;
+      at += length;
+    }
     // Some more than is kept may wait, so that a flood of small pieces is not sifted at each of them.
     if (this.#waiting_bytes > this.#limit_bytes * 1.25) this.#dropUnwanted();
   }
@@ -63,7 +85,7 @@ export class LogCapture {
   /** The oldest that is not yet stored, as one chunk; null when all is. */
   take(): LogChunk | null {
     if (this.#waiting_bytes > this.#limit_bytes) this.#dropUnwanted();
-    const taken: LogEntry[] = [];
+    const taken: HeldEntry[] = [];
     let bytes = 0;
     for (let entry = this.#entries[this.#first]; entry !== undefined; entry = this.#entries[this.#first]) {
       const previous = taken.at(-1);
@@ -76,23 +98,47 @@ export class LogCapture {
     this.#waiting_bytes -= bytes;
     this.#compact();
     const first = taken[0];
-    return first === undefined ? null : { start: first.start, bytes, data: encode(taken) };
+    if (first === undefined) return null;
+    const data = encode(taken);
+    for (const { block } of taken) this.#release(block);
+    return { start: first.start, bytes, data };
   }
 
   /** Forgets what lies between head and tail and nobody has stored yet. */
   #dropUnwanted(): void {
     const from = this.keep_from;
-    const wanted: LogEntry[] = [];
+    const wanted: HeldEntry[] = [];
     let bytes = 0;
     for (let i = this.#first; i < this.#entries.length; i++) {
-      const entry = this.#entries[i] as LogEntry;
-      if (entry.start >= this.head_bytes && entry.start + entry.bytes.length <= from) continue;
-      wanted.push(entry);
-      bytes += entry.bytes.length;
+      const entry = this.#entries[i] as HeldEntry;
+      if (entry.start >= this.head_bytes && entry.start + entry.bytes.length <= from) this.#release(entry.block);
+      else {
+        wanted.push(entry);
+        bytes += entry.bytes.length;
+      }
     }
     this.#entries = wanted;
     this.#first = 0;
     this.#waiting_bytes = bytes;
+  }
+
+  /** A block with room in it. Blocks grow, because most jobs print little. */
+  #room(): Block {
+    const current = this.#block;
+    if (current !== null && current.used < current.bytes.length) return current;
+    const size = current === null ? FIRST_BLOCK_BYTES : Math.min(current.bytes.length * 4, CHUNK_BYTES);
+    if (current !== null && current.entries === 0) this.#recycle(current);
+    this.#block = { bytes: this.#free.pop() ?? new Uint8Array(size), used: 0, entries: 0 };
+    return this.#block;
+  }
+
+  #release(block: Block): void {
+    block.entries -= 1;
+    if (block.entries === 0 && block !== this.#block) this.#recycle(block);
+  }
+
+  #recycle(block: Block): void {
+    if (block.bytes.length === CHUNK_BYTES) this.#free.push(block.bytes);
   }
 
   #compact(): void {
