@@ -66,18 +66,15 @@ export class LogCapture {
   }
 
   add(stream: Stream, bytes: Uint8Array, at_ms: number): void {
-    for (let at = 0; at < bytes.length;) {
-      const block = this.#room();
-      const length = Math.min(bytes.length - at, block.bytes.length - block.used);
-      const copy = block.bytes.subarray(block.used, block.used + length);
-      copy.set(at === 0 && length === bytes.length ? bytes : bytes.subarray(at, at + length));
-      this.#entries.push({ stream, at_ms, start: this.#total, bytes: copy, block });
-      block.used += length;
-      block.entries += 1;
-      this.#total += length;
-      this.#waiting_bytes += length;
-      at += length;
-    }
+    if (bytes.length === 0) return;
+    const block = this.#room(bytes.length);
+    const copy = block.bytes.subarray(block.used, block.used + bytes.length);
+    copy.set(bytes);
+    block.used += bytes.length;
+    block.entries += 1;
+    this.#entries.push({ stream, at_ms, start: this.#total, bytes: copy, block });
+    this.#total += bytes.length;
+    this.#waiting_bytes += bytes.length;
     // Some more than is kept may wait, so that a flood of small pieces is not sifted at each of them.
     if (this.#waiting_bytes > this.#limit_bytes * 1.25) this.#dropUnwanted();
   }
@@ -122,13 +119,15 @@ export class LogCapture {
     this.#waiting_bytes = bytes;
   }
 
-  /** A block with room in it. Blocks grow, because most jobs print little. */
-  #room(): Block {
+  /** A block with room for so much. Blocks grow, because most jobs print little. */
+  #room(bytes: number): Block {
     const current = this.#block;
-    if (current !== null && current.used < current.bytes.length) return current;
-    const size = current === null ? FIRST_BLOCK_BYTES : Math.min(current.bytes.length * 4, CHUNK_BYTES);
+    if (current !== null && current.used + bytes <= current.bytes.length) return current;
     if (current !== null && current.entries === 0) this.#recycle(current);
-    this.#block = { bytes: this.#free.pop() ?? new Uint8Array(size), used: 0, entries: 0 };
+    const usual = current === null ? FIRST_BLOCK_BYTES : Math.min(current.bytes.length * 4, CHUNK_BYTES);
+    const size = Math.max(usual, bytes);
+    const used_before = size <= CHUNK_BYTES ? this.#free.pop() : undefined;
+    this.#block = { bytes: used_before ?? new Uint8Array(size), used: 0, entries: 0 };
     return this.#block;
   }
 
