@@ -110,12 +110,21 @@ function write(fd: number, bytes: Uint8Array): void {
 
 const encoder = new TextEncoder();
 
+/** Nobody may be there to read it, which changes nothing about what happened. */
+function complain(text: string): void {
+  try {
+    write(2, encoder.encode(text));
+  } catch {
+    // There is no better place to say so.
+  }
+}
+
 async function main(): Promise<number> {
   try {
     return await dispatch(process.argv.slice(2), COMMANDS, {
       stdout: (text) => write(1, encoder.encode(text)),
       stdoutBytes: (bytes) => write(1, bytes),
-      stderr: (text) => write(2, encoder.encode(text)),
+      stderr: complain,
       env: process.env,
       // Asked only when needed: loading the stream costs a third of an enqueue.
       get is_tty() {

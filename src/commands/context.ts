@@ -1,7 +1,6 @@
 /** What a command works with: the store it was told to use, time, and how to print. */
 
 import process from "node:process";
-import { resolve } from "node:path";
 import { storeLocation } from "../config/location.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
 import { openStore } from "../store/open.ts";
@@ -37,7 +36,7 @@ export async function withStore<T>(
     create: options.create,
   });
   try {
-    return await work({ store, store_url: location.includes("://") ? location : resolve(location) });
+    return await work({ store, store_url: location.includes("://") ? location : store.location });
   } finally {
     await store.close();
   }

@@ -8,6 +8,7 @@ import { parseDuration } from "../core/duration.ts";
 import { LeaseError, errorText } from "../core/errors.ts";
 import { BEATS, DEFAULT_QUEUE, DEFAULT_SETTINGS, INPUT_LIMIT_BYTES } from "../core/job.ts";
 import type { JobSettings, NewJob } from "../core/job.ts";
+import { checkNewJob } from "../core/new_job.ts";
 import type { Io } from "./cli/define.ts";
 import { command } from "./cli/define.ts";
 import { readStdin, withStore } from "./context.ts";
@@ -124,6 +125,8 @@ export default command({
   notes: ["Prints only the id, so that `id=$(lease enqueue -- …)` works. The working folder is recorded."],
   run: async ({ args, lists, rest, io }) => {
     const job = await newJob(args as unknown as Args, lists, rest, io);
+    // Also here, so that a job that will be refused does not make a store.
+    checkNewJob(job);
     const [queued] = await withStore(args, io, { create: true }, ({ store }) => store.enqueue([job]));
     io.stdout(`${queued?.id}\n`);
     return 0;
@@ -155,12 +158,25 @@ async function newJob(args: Args, lists: Lists, words: readonly string[], io: Io
 }
 
 function argvOf(shell: string | undefined, words: readonly string[]): readonly string[] {
+  if ([shell ?? "", ...words].some((word) => word.includes(REPLACEMENT))) refuseBrokenText();
   if (shell === undefined) return words;
   if (words.length > 0) {
     throw new LeaseError("usage", `-c takes the whole line; "${words[0]}" is one word too many (quote the line)`);
   }
   if (shell.trim() === "") throw new LeaseError("usage", "-c is empty: write the shell line behind it");
   return ["sh", "-c", shell];
+}
+
+/** What stands for bytes that are not UTF-8 once the runtime has read them. */
+const REPLACEMENT = "\uFFFD";
+
+/** The command would be run with other bytes than were given. The kernel still has them as they were. */
+function refuseBrokenText(): void {
+  try {
+    new TextDecoder("utf-8", { fatal: true }).decode(readFileSync("/proc/self/cmdline"));
+  } catch {
+    throw new LeaseError("invalid_job", "the command is not valid UTF-8: pass such data by --input @FILE");
+  }
 }
 
 function folderOf(cwd: string | undefined): string {

@@ -3,6 +3,7 @@
 import { createConsola } from "consola/core";
 import process from "node:process";
 import type { Report } from "../roles/report.ts";
+import { visible } from "../view/text.ts";
 
 const LEVELS = { debug: 4, info: 3, warn: 1, error: 0 } as const;
 
@@ -14,7 +15,7 @@ export function roleLog(verbose: boolean): Report {
     reporters: [
       {
         log: ({ date, type, args }) => {
-          process.stderr.write(`${date.toISOString()} ${type.padEnd(5)} ${args.join(" ")}\n`);
+          process.stderr.write(`${date.toISOString()} ${type.padEnd(5)} ${visible(args.join(" "))}\n`);
         },
       },
     ],

@@ -1,9 +1,11 @@
 /** What pause and resume have in common: names of queues, and which of the two. */
 
 import { LeaseError } from "../core/errors.ts";
+import { checkName } from "../core/new_job.ts";
 import type { AnyCommand } from "./cli/define.ts";
 import { command } from "./cli/define.ts";
 import { nearest } from "./cli/nearest.ts";
+import { visible } from "../view/text.ts";
 import { withStore } from "./context.ts";
 
 interface Pausing {
@@ -22,12 +24,13 @@ export function pauseCommand({ name, description, paused, example }: Pausing): A
     examples: [example],
     run: async ({ args, rest, io }) => {
       if (rest.length === 0) throw new LeaseError("usage", `${name} which queue? Name one`);
+      for (const queue of rest) checkName("queue", queue);
       return withStore(args, io, { create: false }, async ({ store }) => {
         const known = new Set([...(await store.counts()).map(({ queue }) => queue), ...(await store.pausedQueues())]);
         for (const queue of rest.filter((queue_) => !known.has(queue_))) {
           const meant = nearest(queue, [...known]);
           const hint = meant === null ? "" : `; did you mean ${meant}?`;
-          io.stderr(`lease: queue ${queue} has no jobs so far${hint}\n`);
+          io.stderr(`lease: ${visible(`queue ${queue} has no jobs so far${hint}`)}\n`);
         }
         await store.setPaused(rest, paused);
         return 0;

@@ -40,6 +40,7 @@ export default command({
     };
     const times = calibrate({ sweep_every_ms: time("every"), sweep_grace_ms: time("grace") });
     const keep = args.keep_checkpoints;
+    const keep_checkpoints = keep === undefined ? 100 : parseInteger(keep, "--keep-checkpoints", { min: 0 });
     return withStore(args, io, { create: true }, async ({ store, store_url }) => {
       const sweep = new RecoverySweep({
         store,
@@ -50,7 +51,7 @@ export default command({
         grace_ms: times.sweep_grace_ms,
         every_ms: times.sweep_every_ms,
         checkpoints: args.checkpoints,
-        keep_checkpoints: keep === undefined ? 100 : parseInteger(keep, "--keep-checkpoints", { min: 0 }),
+        keep_checkpoints,
       });
       const print = (counts: SweepCounts) => io.stdout(args.json ? sweepJson(counts) : sweepText(counts));
       if (args.once) print(await sweep.scan());

@@ -23,7 +23,7 @@ interface Watched {
 
 export class ProgressDisplay {
   readonly #watched: Watched;
-  readonly #live = process.stderr.isTTY;
+  readonly #live = process.stderr.isTTY && process.env["TERM"] !== "dumb";
   readonly #started_ms = performance.now();
   #pool: WorkerPool | null = null;
   #timer: ReturnType<typeof setInterval> | null = null;

@@ -6,10 +6,12 @@ import { calibrate, DEFAULT_KILL_GRACE_MS } from "../core/calibration.ts";
 import { parseDuration } from "../core/duration.ts";
 import { LeaseError } from "../core/errors.ts";
 import { BEATS, DEFAULT_QUEUE } from "../core/job.ts";
+import { checkName } from "../core/new_job.ts";
 import type { Scaling } from "../core/scaling.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
 import { WorkerPool } from "../roles/pool.ts";
 import type { Store } from "../store/store.ts";
+import { visible } from "../view/text.ts";
 import { VERSION } from "./build.ts";
 import type { Io } from "./cli/define.ts";
 import { command } from "./cli/define.ts";
@@ -131,15 +133,14 @@ export default command({
     };
     const times = calibrate({ lease_ms: time("lease"), interval_ms: time("interval") });
     const slots = args.slots === undefined ? 1 : parseInteger(args.slots, "-j", { min: 1, max: MOST_SLOTS });
-    const max_jobs = args.once
-      ? 1
-      : args.max_jobs === undefined
-        ? null
-        : parseInteger(args.max_jobs, "--max-jobs", { min: 1 });
+    const most = args.max_jobs === undefined ? null : parseInteger(args.max_jobs, "--max-jobs", { min: 1 });
+    const max_jobs = args.once ? 1 : most;
+    const scaling = scalingOf(args);
     const kill_grace_ms = args.grace === undefined ? DEFAULT_KILL_GRACE_MS : parseGrace(args.grace, "--grace");
     const drain_ms = time("drain") ?? 30_000;
     const poll_ms = Math.max(10, time("poll") ?? 1_000);
-    const queues = lists.queue.flatMap((names) => names.split(",")).filter((name) => name !== "");
+    const queues = lists.queue.flatMap((names) => names.split(","));
+    for (const queue of queues) checkName("queue", queue);
     const ends = args.once || args.until_empty || max_jobs !== null;
     return withStore(args, io, { create: true }, async ({ store, store_url }) => {
       const served = {
@@ -163,7 +164,7 @@ export default command({
         version: VERSION,
         name: args.name ?? null,
         slots,
-        scaling: scalingOf(args),
+        scaling,
         times,
         beat: args.beat ?? "output",
         handler: rest,
@@ -201,7 +202,8 @@ async function hintAtOtherQueues(store: Store, queues: readonly string[] | null,
   const waiting = (await store.counts()).filter(({ queue, state }) => state === "pending" && !queues.includes(queue));
   if (waiting.length === 0) return;
   const names = waiting.map(({ queue, count }) => `${queue} (${count})`).join(", ");
-  io.stderr(`lease: nothing to do in queue ${queues.join(", ")}; jobs wait in ${names}: serve it with -q\n`);
+  const text = `nothing to do in queue ${queues.join(", ")}; jobs wait in ${names}: serve it with -q`;
+  io.stderr(`lease: ${visible(text)}\n`);
 }
 
 interface ScalingArgs {

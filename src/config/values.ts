@@ -54,6 +54,8 @@ export function parseIds(words: readonly string[], name: string): number[] {
     if (to - from + ids.size >= MOST_IDS) throw new LeaseError("usage", `${name} "${word}" is too many jobs at once`);
     for (let id = from; id <= to; id++) ids.add(id);
   }
+  if (words.length > 0 && ids.size === 0)
+    throw new LeaseError("usage", `${name} is empty: write 7, or 9-12 for a range`);
   return [...ids];
 }
 
@@ -64,7 +66,8 @@ export function parseBackoff(text: string, name: string): Backoff {
     const first_ms = parseDuration(text.slice("fixed:".length), name);
     return { ...DEFAULT_BACKOFF, first_ms, max_ms: first_ms, factor: 1 };
   }
-  const [first = "", most] = text.split("..");
+  const [first = "", most, ...more] = text.split("..");
+  if (more.length > 0) throw new LeaseError("usage", `${name} "${text}" has more than two ends: write 1s..10m`);
   const first_ms = parseDuration(first, name);
   const max_ms = most === undefined ? Math.max(DEFAULT_BACKOFF.max_ms, first_ms) : parseDuration(most, name);
   if (max_ms >= first_ms) return { ...DEFAULT_BACKOFF, first_ms, max_ms };
@@ -84,7 +87,8 @@ export function parseEnv(
   for (const part of text.split(",").filter((item) => item !== "")) {
     const equals = part.indexOf("=");
     const key = equals === -1 ? part : part.slice(0, equals);
-    const value = equals === -1 ? current[key] : part.slice(equals + 1);
+    const here = Object.hasOwn(current, key) ? current[key] : undefined;
+    const value = equals === -1 ? here : part.slice(equals + 1);
     if (!/^[A-Za-z_]\w*$/.test(key)) throw new LeaseError("usage", `${name} "${key}" is not a variable's name`);
     if (value === undefined) throw new LeaseError("usage", `${name} ${key} is not set here: set it, or write ${key}=…`);
     env[key] = value;

@@ -36,7 +36,7 @@ export function checkNewJob(job: NewJob): void {
   if (timeout_ms !== null && timeout_ms <= 0) refuse("timeout must be longer than 0");
 }
 
-function checkName(what: string, name: string): void {
+export function checkName(what: string, name: string): void {
   if (name === "" || name.length > NAME_LIMIT || /\p{Cc}/u.test(name)) {
     refuse(
       `${what} ${JSON.stringify(name)} is not a name: 1 to ${NAME_LIMIT} characters, none of them control characters`,

@@ -1,6 +1,5 @@
 /** The parts of a worker, put together from what it was told. */
 
-import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { LeaseManager } from "../leasing/manager.ts";
@@ -46,7 +45,7 @@ export function assemble(options: WorkerPoolOptions) {
     logs: new LogFlusher(store, clock),
     // Jobs with a lease of their own get the same share of it.
     interval_ms: (lease_ms) => Math.round((times.interval_ms * lease_ms) / times.lease_ms),
-    scratch: mkdtempSync(join(tmpdir(), "lease-")),
+    scratch: join(tmpdir(), `lease-${registration.id}`),
   };
   return { slots, registration, manager, sweep, attempt_options, patience: new Patience(clock) };
 }

@@ -5,7 +5,7 @@
  * a commit. It wakes up when another process commits, when a scheduled job is due, and at every poll as the net below.
  */
 
-import { rmSync } from "node:fs";
+import { mkdirSync, rmSync } from "node:fs";
 import { errorText } from "../core/errors.ts";
 import type { Lease } from "../leasing/lease.ts";
 import type { Release } from "../leasing/manager.ts";
@@ -72,6 +72,7 @@ export class WorkerPool {
 
   async start(): Promise<void> {
     await this.#registration.register();
+    mkdirSync(this.#attempt_options.scratch, { mode: 0o700 });
     this.#unwatch = this.#options.store.watch(() => this.#wake());
     if (this.#options.sweep) this.#sweep.start();
     this.#poll();
@@ -181,14 +182,12 @@ export class WorkerPool {
   }
 
   #scale(): void {
-    this.#slots.adjust(this.#running.size).then(
-      (more) => {
-        if (more !== 0) this.#registration.refresh();
-        if (more > 0) this.#fill();
-      },
-      // Whoever acquires next reports a store that can't be read.
-      () => {},
-    );
+    const adjusted = this.#slots.adjust(this.#running.size).then((more) => {
+      if (more !== 0) this.#registration.refresh();
+      if (more > 0) this.#fill();
+    });
+    // Whoever acquires next reports a store that can't be read.
+    adjusted.catch(() => {});
   }
 
   #nextAhead(): Lease | null {
@@ -248,6 +247,9 @@ export class WorkerPool {
         this.#cancelDue = clock.after(delay_ms, () => this.#fill());
       }
       if (!until_empty || !this.#idle) return;
+      // What a dead worker left is work for us, and must be free before it can be seen.
+      const left = this.#options.sweep ? await this.#sweep.scanDead() : null;
+      if (left !== null && left.recovered > 0) return this.#fill();
       const { pending, retrying } = await store.backlog({ queues, task });
       if (pending + retrying === 0 && this.#idle) this.#accepting = false;
       this.#endIfDone();

@@ -13,7 +13,8 @@ export async function readOutput(path: string, limit_bytes: number): Promise<str
     const file = await open(path, "r");
     try {
       const { buffer, bytesRead } = await file.read(new Uint8Array(limit_bytes), 0, limit_bytes, 0);
-      return new TextDecoder().decode(buffer.subarray(0, bytesRead));
+      // As the first part of a stream: half a letter at the cut is left out.
+      return new TextDecoder().decode(buffer.subarray(0, bytesRead), { stream: bytesRead === limit_bytes });
     } finally {
       await file.close();
     }

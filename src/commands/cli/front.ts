@@ -21,10 +21,8 @@ const ENVIRONMENT = {
   title: "Environment",
   rows: [
     ["LEASE_STORE", "the store, like --store"],
-    ["LEASE_…", "any setting of lease.toml in capitals; flags override it"],
     ["NO_COLOR", "no colour, if set to anything"],
     ["XDG_STATE_HOME", "the store's folder is lease/ in here (~/.local/state)"],
-    ["XDG_CONFIG_HOME", "lease/lease.toml in here is read (~/.config)"],
   ],
 } as const;
 

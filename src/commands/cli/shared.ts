@@ -9,12 +9,6 @@ export const SHARED_FLAGS = {
     description: "Where the jobs are: an SQLite file, or postgres://…",
     fallback: "$LEASE_STORE, or lease/lease.db in $XDG_STATE_HOME",
   },
-  config: {
-    type: "string",
-    valueHint: "FILE",
-    description: "Settings to read",
-    fallback: "lease.toml here, or in $XDG_CONFIG_HOME/lease",
-  },
   trust_store: {
     type: "boolean",
     description: "Use the store even if others can write to it; it decides what gets executed",

@@ -14,9 +14,12 @@ export function cancel(
   reason: string | null,
   now_ms: number,
 ): CancelAnswer[] {
-  return ids.map((id) => {
-    const state = stateOf(statements, id);
+  // Before anything is done: one that ends because another of them does was cancelled all the same.
+  const states = ids.map((id) => stateOf(statements, id));
+  return ids.map((id, index) => {
+    const state = states[index] ?? null;
     if (state === null) return { id, status: "unknown", state };
+    if (state === "blocked" && stateOf(statements, id) === "cancelled") return { id, status: "cancelled", state };
     if (statements.get("cancelWaiting").run(id, now_ms, reason).changes > 0) {
       freeChildren(statements, id, now_ms);
       return { id, status: "cancelled", state };

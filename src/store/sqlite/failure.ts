@@ -19,13 +19,20 @@ const MEANINGS: readonly [text: string, code: ErrorCode, advice: string][] = [
   ["disk I/O error", "store_failed", "can't be read or written (I/O error): check the disk"],
 ];
 
+/** What the engine itself said, in either runtime; words of ours may sound the same. */
+function isEngineError(error: unknown): error is Error {
+  if (!(error instanceof Error)) return false;
+  const { code } = error as { code?: unknown };
+  return error.name === "SQLiteError" || (typeof code === "string" && code.startsWith("ERR_SQLITE"));
+}
+
 export function isBusy(error: unknown): boolean {
-  return error instanceof Error && error.message.includes(BUSY);
+  return isEngineError(error) && error.message.includes(BUSY);
 }
 
 /** A LeaseError for what the engine said about the store at `path`; other errors come back as they are. */
 export function explain(error: unknown, path: string): unknown {
-  if (!(error instanceof Error) || error instanceof LeaseError) return error;
+  if (!isEngineError(error)) return error;
   for (const [text, code, advice] of MEANINGS) {
     if (error.message.includes(text)) return new LeaseError(code, `store ${path} ${advice}`, { cause: error });
   }
@@ -34,5 +41,5 @@ export function explain(error: unknown, path: string): unknown {
 
 /** Whether the error is about the store as a whole, so that every write of the same commit shares its fate. */
 export function isStoreFailure(error: unknown): boolean {
-  return error instanceof Error && MEANINGS.some(([text]) => error.message.includes(text));
+  return isEngineError(error) && MEANINGS.some(([text]) => error.message.includes(text));
 }

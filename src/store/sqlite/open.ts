@@ -10,7 +10,8 @@ import { LeaseError } from "../../core/errors.ts";
 import type { SqlDatabase } from "../../platform/platform.ts";
 import type { Store } from "../store.ts";
 import { explain, isBusy } from "./failure.ts";
-import { preparePlace } from "./place.ts";
+import { preparePlace, realPath } from "./place.ts";
+import { rollback } from "./rollback.ts";
 import { APPLICATION_ID, MIGRATIONS } from "./schema.ts";
 import { SqliteStore } from "./store.ts";
 
@@ -30,7 +31,7 @@ const PAUSE_MS = 5;
 const WAL_LIMIT_BYTES = 64 * 1024 * 1024;
 
 export async function openSqlite(file: string, options: OpenSqliteOptions): Promise<Store> {
-  const path = resolve(file);
+  const path = realPath(resolve(file));
   const busy_limit_ms = options.busy_limit_ms ?? DEFAULT_BUSY_LIMIT_MS;
   preparePlace(path, { trust: options.trust ?? false, create: options.create ?? true });
   let database: SqlDatabase | null = null;
@@ -61,8 +62,11 @@ function configure(database: SqlDatabase, path: string): void {
 
 /** An empty file is about to become ours; a database with tables in it and another mark is somebody else's. */
 function refuseForeign(database: SqlDatabase, path: string): void {
-  const tables = database.prepare("SELECT count(*) AS count FROM sqlite_schema").get()?.["count"];
-  if (tables === 0) return;
+  // In one statement: another process may be making the store while we look.
+  const found = database
+    .prepare("SELECT (SELECT count(*) FROM sqlite_schema) AS tables, application_id FROM pragma_application_id")
+    .get();
+  if (found?.["tables"] === 0 || found?.["application_id"] === APPLICATION_ID) return;
   throw new LeaseError(
     "store_not_database",
     `store ${path} belongs to another program: name another file with --store`,
@@ -85,7 +89,7 @@ function migrate(database: SqlDatabase, path: string): void {
     database.exec(`PRAGMA user_version = ${MIGRATIONS.length}`);
     database.exec("COMMIT");
   } catch (error) {
-    database.exec("ROLLBACK");
+    rollback(database);
     throw error;
   }
 }

@@ -3,9 +3,18 @@
  * network file system, where SQLite's locks and shared memory do not hold.
  */
 
-import { closeSync, mkdirSync, openSync, readFileSync, statSync, statfsSync } from "node:fs";
+import {
+  closeSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  readlinkSync,
+  realpathSync,
+  statSync,
+  statfsSync,
+} from "node:fs";
 import type { Stats } from "node:fs";
-import { dirname } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import process from "node:process";
 import { LeaseError } from "../../core/errors.ts";
 
@@ -39,6 +48,35 @@ export interface PlaceOptions {
   create: boolean;
 }
 
+const MOST_LINKS = 40;
+
+/** The file itself, behind all links, also when it is not there yet: what counts is the folder it will really be in. */
+export function realPath(path: string): string {
+  let real = path;
+  for (let links = 0; links < MOST_LINKS; links++) {
+    try {
+      return realpathSync(real);
+    } catch {
+      const target = linkTarget(real);
+      if (target === null) break;
+      real = resolve(dirname(real), target);
+    }
+  }
+  try {
+    return join(realpathSync(dirname(real)), basename(real));
+  } catch {
+    return real;
+  }
+}
+
+function linkTarget(path: string): string | null {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return null;
+  }
+}
+
 /** Makes sure that `path` can be a store and exists, or says why not. */
 export function preparePlace(path: string, options: PlaceOptions): void {
   const folder = dirname(path);
@@ -52,7 +90,10 @@ export function preparePlace(path: string, options: PlaceOptions): void {
   refuseNetwork(folder, path);
   if (!options.trust) {
     refuseUntrusted(statSync(folder), folder);
-    if (file !== null) refuseUntrusted(file, path);
+    for (const part of file === null ? [] : [path, `${path}-wal`, `${path}-shm`]) {
+      const stats = statOrNull(part);
+      if (stats !== null) refuseUntrusted(stats, part);
+    }
   }
   if (file === null) createFile(path);
 }
@@ -79,7 +120,7 @@ function refuseUntrusted(stats: Stats, path: string): void {
   const own_uid = process.getuid?.();
   const sticky_folder = stats.isDirectory() && (stats.mode & 0o1000) !== 0;
   const others_write = (stats.mode & 0o022) !== 0 && !sticky_folder;
-  const foreign = own_uid !== undefined && own_uid !== 0 && stats.uid !== own_uid && stats.uid !== 0;
+  const foreign = own_uid !== undefined && stats.uid !== own_uid && stats.uid !== 0;
   if (!others_write && !foreign) return;
   const what = others_write ? "can be written by others" : "belongs to another user";
   const fix = others_write ? `chmod go-w ${path}` : "use a store of your own";

@@ -12,6 +12,7 @@ import { LeaseError } from "../../core/errors.ts";
 import { formatDuration } from "../../core/duration.ts";
 import type { SqlDatabase, SqlStatement } from "../../platform/platform.ts";
 import { explain, isBusy, isStoreFailure } from "./failure.ts";
+import { rollback } from "./rollback.ts";
 
 /** What must not wait comes first in a commit. */
 export const RANK = { holder: 0, normal: 1, housekeeping: 2 } as const;
@@ -92,7 +93,7 @@ export class Writer {
       for (const write of batch) results.push(write.run());
       this.#commit.run();
     } catch (error) {
-      this.#rollback();
+      rollback(this.#database);
       this.#failOne(batch, results.length, error);
       return;
     }
@@ -124,13 +125,5 @@ export class Writer {
     if (this.#waiting.length === 0) return;
     this.#scheduled = true;
     setTimeout(() => this.#flush(), PAUSE_MIN_MS + this.#random() * PAUSE_SPREAD_MS);
-  }
-
-  #rollback(): void {
-    try {
-      this.#database.exec("ROLLBACK");
-    } catch {
-      // After a full disk or an I/O error SQLite has rolled back by itself.
-    }
   }
 }
