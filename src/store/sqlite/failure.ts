@@ -19,11 +19,9 @@ const MEANINGS: readonly [text: string, code: ErrorCode, advice: string][] = [
   ["disk I/O error", "store_failed", "can't be read or written (I/O error): check the disk"],
 ];
 
-/** What the engine itself said, in either runtime; words of ours may sound the same. */
+/** Errors of ours may sound the same: a user can call a key "malformed". */
 function isEngineError(error: unknown): error is Error {
-  if (!(error instanceof Error)) return false;
-  const { code } = error as { code?: unknown };
-  return error.name === "SQLiteError" || (typeof code === "string" && code.startsWith("ERR_SQLITE"));
+  return error instanceof Error && !(error instanceof LeaseError);
 }
 
 export function isBusy(error: unknown): boolean {

@@ -90,7 +90,8 @@ export function preparePlace(path: string, options: PlaceOptions): void {
   refuseNetwork(folder, path);
   if (!options.trust) {
     refuseUntrusted(statSync(folder), folder);
-    for (const part of file === null ? [] : [path, `${path}-wal`, `${path}-shm`]) {
+    // What lies beside it is read as part of it, even if the store itself is yet to be made.
+    for (const part of [path, `${path}-wal`, `${path}-shm`]) {
       const stats = statOrNull(part);
       if (stats !== null) refuseUntrusted(stats, part);
     }
