@@ -33,7 +33,7 @@ export function checkNewJob(job: NewJob): void {
   const { retries, lease_ms, timeout_ms } = job.settings;
   if (!Number.isSafeInteger(retries) || retries < 0) refuse(`retries ${retries} is not a whole number from 0 up`);
   if (typeof lease_ms === "number") calibrate({ lease_ms });
-  if (timeout_ms !== null && timeout_ms <= 0) refuse("timeout must be longer than 0");
+  if (timeout_ms !== null && timeout_ms <= 0) refuse("--timeout must be longer than 0");
 }
 
 export function checkName(what: string, name: string): void {

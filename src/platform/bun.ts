@@ -10,10 +10,12 @@ export const platform: Platform = {
     const database = new Database(path, { readwrite: true, create: true });
     // The WAL stays when the last connection closes: making it anew costs the next one two more syncs.
     database.fileControl(constants.SQLITE_FCNTL_PERSIST_WAL, 1);
+    const statements: { finalize(): void }[] = [];
     return {
       exec: (sql) => void database.run(sql),
       prepare(sql) {
         const statement = database.prepare<SqlRow, SqlValue[]>(sql);
+        statements.push(statement);
         return {
           run(...params) {
             const { changes, lastInsertRowid } = statement.run(...params);
@@ -23,7 +25,11 @@ export const platform: Platform = {
           all: (...params) => statement.all(...params),
         };
       },
-      close: () => database.close(),
+      close() {
+        // A connection with a statement left stays open behind our back, and so do its files.
+        for (const statement of statements) statement.finalize();
+        database.close();
+      },
     };
   },
 

@@ -8,15 +8,17 @@ import type { ErrorCode } from "../../core/errors.ts";
 
 const BUSY = "database is locked";
 
+const LOCKED = "is locked by another process: `fuser` on it tells which; or try again";
+
 const MEANINGS: readonly [text: string, code: ErrorCode, advice: string][] = [
-  [BUSY, "store_busy", "is locked by another process: find it with `fuser`, or try again"],
-  ["database table is locked", "store_busy", "is locked by another process: find it with `fuser`, or try again"],
+  [BUSY, "store_busy", LOCKED],
+  ["database table is locked", "store_busy", LOCKED],
   ["disk is full", "store_full", "can't grow: the disk is full; free some space and try again"],
   ["readonly database", "store_readonly", "is read-only: check the permissions of the file and its folder"],
   ["malformed", "store_corrupt", "is damaged: restore a copy, or salvage it with `sqlite3 FILE .recover`"],
   ["file is not a database", "store_not_database", "is not a lease store: name another file with --store"],
   ["unable to open", "store_path", "can't be opened: check the path and its permissions"],
-  ["disk I/O error", "store_failed", "can't be read or written (I/O error): check the disk"],
+  ["disk I/O error", "store_failed", "can't be read or written (I/O error): check the disk, also whether it is full"],
 ];
 
 /** Errors of ours may sound the same: a user can call a key "malformed". */

@@ -118,7 +118,7 @@ export class Writer {
     const [late, rest] = [batch.filter((w) => w.deadline_ms <= now_ms), batch.filter((w) => w.deadline_ms > now_ms)];
     const limit = formatDuration(this.#busy_limit_ms);
     for (const write of late) {
-      const message = `store ${this.#path} has been locked by another process for ${limit}: find it with \`fuser\``;
+      const message = `store ${this.#path} has been locked by another process for ${limit}: \`fuser\` on it tells which`;
       write.reject(new LeaseError("store_busy", message));
     }
     this.#waiting = [...rest, ...this.#waiting];

@@ -1,0 +1,256 @@
+/** What reaches the eyes of a person: colour, width, and never a byte that their terminal would obey. */
+
+import { beforeAll, describe, expect, test } from "bun:test";
+import { environment, LEASE, run, usePlaces, type Answer, type Place } from "./lease.ts";
+
+const newPlace = usePlaces();
+
+const ESCAPE = "\u001b";
+/** Clears the screen, sets the title, and rings, in seven and in eight bits. */
+const NASTY = `${ESCAPE}[2J${ESCAPE}]0;owned\u0007\u009b31m\r\u202e`;
+// oxlint-disable-next-line no-control-regex
+const OBEYED = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202e]/;
+/** Colours are ours, and harmless. */
+const withoutColour = (text: string): string => text.replaceAll(new RegExp(`${ESCAPE}\\[[\\d;]*m`, "g"), "");
+
+/** Runs lease in a terminal of its own and answers what would be on the screen. */
+async function inTerminal(
+  place: Place,
+  args: readonly string[],
+  options: { cols?: number; env?: Record<string, string> } = {},
+) {
+  let screen = "";
+  const decoder = new TextDecoder();
+  const closed = Promise.withResolvers<void>();
+  const child = Bun.spawn([LEASE, ...args], {
+    cwd: place.folder,
+    env: environment({ ...place.env, TERM: "xterm-256color", ...options.env }),
+    terminal: {
+      cols: options.cols ?? 100,
+      rows: 30,
+      data: (_terminal, bytes) => {
+        screen += decoder.decode(bytes, { stream: true });
+      },
+      exit: () => closed.resolve(),
+    },
+  });
+  const code = await child.exited;
+  await closed.promise;
+  return { code, screen: screen.replaceAll("\r\n", "\n") };
+}
+
+describe("colour", () => {
+  let place: Place;
+  beforeAll(async () => {
+    place = newPlace();
+    await place.enqueue("--retries", "0", "--", "false");
+    await place.work();
+  });
+
+  test("is used in a terminal, and not in a pipe", async () => {
+    const seen = await inTerminal(place, ["inspect"]);
+    expect(seen.screen).toContain(`${ESCAPE}[31m`);
+    const piped = await place.lease("inspect");
+    expect(piped.stdout).not.toContain(ESCAPE);
+    expect(withoutColour(seen.screen).replaceAll(/ +$/gm, "")).toContain("Latest failures");
+  });
+
+  test("is not used with NO_COLOR, TERM=dumb or --color never", async () => {
+    for (const env of [{ NO_COLOR: "1" }, { TERM: "dumb" }]) {
+      expect((await inTerminal(place, ["inspect", "1"], { env })).screen).not.toContain(ESCAPE);
+    }
+    expect((await inTerminal(place, ["inspect", "--color", "never"])).screen).not.toContain(ESCAPE);
+    expect((await inTerminal(place, ["--help"], { env: { NO_COLOR: "1" } })).screen).not.toContain(ESCAPE);
+    // Set to nothing, it is not set.
+    expect((await inTerminal(place, ["inspect"], { env: { NO_COLOR: "" } })).screen).toContain(ESCAPE);
+  });
+
+  test("is used with --color always, also in a pipe and against NO_COLOR", async () => {
+    for (const args of [["inspect"], ["inspect", "1"], ["help"], ["enqueue", "--help"]]) {
+      const answer = await place.leaseWith({ env: { NO_COLOR: "1" } }, ...args, "--color", "always");
+      expect({ args, coloured: answer.stdout.includes(`${ESCAPE}[`) }).toEqual({ args, coloured: true });
+    }
+  });
+
+  test("is not used where a script reads: ids, JSON, logs", async () => {
+    const { screen } = await inTerminal(place, ["enqueue", "--color", "always", "--", "true"]);
+    expect(screen).toMatch(/^\d+\n$/);
+    const json = await place.lease("inspect", "1", "--json", "--color", "always");
+    expect(json.stdout).not.toContain(ESCAPE);
+  });
+});
+
+describe("a line that is redrawn", () => {
+  test("shows how far a worker is, in a terminal that can do it and in no other", async () => {
+    const place = newPlace();
+    const erase = `\r${ESCAPE}[2K`;
+    const work = async (env: Record<string, string>) => {
+      // Longer than the line takes to appear.
+      await place.enqueue("--", "sleep", "0.6");
+      return (await inTerminal(place, ["worker", "--until-empty"], { env })).screen;
+    };
+    expect(await work({})).toContain(erase);
+    const uncoloured = await work({ NO_COLOR: "1" });
+    expect(uncoloured).toContain(erase);
+    expect(uncoloured.replaceAll(erase, "")).not.toContain(ESCAPE);
+    expect(await work({ TERM: "dumb" })).not.toContain(ESCAPE);
+  });
+});
+
+describe("width", () => {
+  test("no line is wider than the terminal, however long the words are", async () => {
+    const place = newPlace();
+    await place.enqueue(
+      "--retries",
+      "0",
+      "-q",
+      "a-rather-long-name-of-a-queue",
+      "--",
+      "sh",
+      "-c",
+      `echo ${"long ".repeat(60)}; exit 1`,
+    );
+    await place.work("-q", "*");
+    for (const cols of [40, 80, 132]) {
+      for (const args of [["inspect"], ["inspect", "1"], ["help"], ["worker", "--help"]]) {
+        const { screen } = await inTerminal(place, args, { cols });
+        const widest = Math.max(
+          ...withoutColour(screen)
+            .split("\n")
+            .map((line) => Bun.stringWidth(line)),
+        );
+        // A command to copy is never cut.
+        const copied = args.includes("--help") || args[1] === "1";
+        expect({ args, cols, fits: copied || widest <= cols }).toEqual({ args, cols, fits: true });
+      }
+    }
+  });
+});
+
+describe("escape sequences that came in as words", () => {
+  /** The lines with something to obey, written so that a failure does not obey it either. */
+  const raw = ({ stdout, stderr }: Pick<Answer, "stdout" | "stderr">) =>
+    withoutColour(stdout + stderr)
+      .split("\n")
+      .filter((line) => OBEYED.test(line))
+      .map((line) => encodeURI(line));
+
+  test.each<[string, string[]]>([
+    ["a command", [NASTY]],
+    ["a command to help with", ["help", NASTY]],
+    ["a flag", ["enqueue", `--${NASTY}`]],
+    ["a short flag", ["enqueue", `-${NASTY}`]],
+    ["a queue", ["enqueue", "-q", NASTY, "--", "true"]],
+    ["a time", ["enqueue", "--delay", NASTY, "--", "true"]],
+    ["a number", ["enqueue", "--retries", NASTY, "--", "true"]],
+    ["a variable", ["enqueue", "--env", NASTY, "--", "true"]],
+    ["a file", ["enqueue", "--input", `@${NASTY}`, "--", "true"]],
+    ["a job to wait for", ["enqueue", "--after", NASTY, "--", "true"]],
+    ["a choice", ["enqueue", "--if-exists", NASTY, "--", "true"]],
+    ["a word too many", ["enqueue", "-c", "x", NASTY]],
+    ["a store", ["inspect", "--store", NASTY]],
+    ["an id", ["inspect", NASTY]],
+    ["an id to read", ["logs", NASTY]],
+    ["a task to cancel", ["cancel", "--task", NASTY]],
+    ["a queue to retry", ["retry", "--queue", NASTY]],
+    ["a queue to pause", ["pause", NASTY]],
+    ["a queue to resume", ["resume", NASTY]],
+    ["a queue to serve", ["worker", "--until-empty", "-q", NASTY]],
+    ["a lease", ["worker", "--lease", NASTY]],
+    ["a word for a role", ["watchdog", NASTY]],
+  ])("are shown and not obeyed where they are wrong: %s", async (_what, args) => {
+    const place = newPlace();
+    await place.enqueue("--", "true");
+    expect(raw(await place.lease(...args))).toEqual([]);
+  });
+
+  test("are shown and not obeyed in all that is told about a job", async () => {
+    const place = newPlace();
+    await place.enqueue("--retries", "0", "--input", NASTY, "--cwd", NASTY, "--", NASTY, NASTY);
+    await place.enqueue(
+      "--retries",
+      "0",
+      "-c",
+      `printf '%s' "$0$1" > "$LEASE_OUTPUT"; "$LEASE" beat --message '${NASTY}'; "$LEASE" checkpoint '${NASTY}'; printf '%s\\n' '${NASTY}'; exit 1`,
+    );
+    await place.enqueue("--", "true");
+    await place.lease("cancel", "3", "--reason", NASTY);
+    await place.lease("worker", "--until-empty", "--name", NASTY);
+    for (const args of [["inspect"], ["inspect", "--json"], ["inspect", "1-3"], ["inspect", "1-3", "--json"]]) {
+      const answer = await place.lease(...args);
+      expect({ args, ...answer }).toMatchObject({ code: 0, stderr: "" });
+      expect({ args, raw: raw(answer) }).toEqual({ args, raw: [] });
+      const seen = await inTerminal(place, args);
+      expect({ args, raw: raw({ stdout: seen.screen, stderr: "" }) }).toEqual({ args, raw: [] });
+    }
+  });
+
+  test("are shown and not obeyed in what a worker says about a job", async () => {
+    const place = newPlace();
+    await place.enqueue("--retries", "1", "--backoff", "none", "--", NASTY);
+    await place.enqueue("--retries", "0", "--cwd", `/${NASTY}`, "--", "true");
+    const answer = await place.lease("worker", "--until-empty", "-v");
+    expect(answer.code).toBe(1);
+    expect(raw(answer)).toEqual([]);
+  });
+});
+
+describe("a reader that went away", () => {
+  let place: Place;
+  beforeAll(async () => {
+    place = newPlace();
+    await place.enqueue("-c", "seq 1 100000");
+    await place.enqueue("--delay", "1h", "--", "true");
+    await place.work();
+  });
+
+  test("ends every command quietly, as the signal for it would", async () => {
+    // A pipe whose only reader has left before lease begins.
+    const script = `pipe=$TMPDIR/pipe.$$; mkfifo "$pipe"; : <"$pipe" & exec 3>"$pipe"; wait; "$0" "$@" >&3`;
+    const commands = [
+      ["inspect"],
+      ["inspect", "1"],
+      ["inspect", "--json"],
+      ["logs", "1"],
+      ["help"],
+      ["worker", "--help"],
+      ["version"],
+      ["cancel", "2"],
+      ["watchdog", "--once"],
+      ["enqueue", "--", "true"],
+      [],
+    ];
+    const ends = await Promise.all(
+      commands.map(async (args) => {
+        const { code, stderr } = await run(["sh", "-c", script, LEASE, ...args], { cwd: place.folder, env: place.env });
+        return { args, code, stderr };
+      }),
+    );
+    expect(ends).toEqual(commands.map((args) => ({ args, code: 141, stderr: "" })));
+  });
+
+  test("ends `lease logs` when it has seen enough", async () => {
+    const script = '"$0" logs 1 | head -n 1; echo "${PIPESTATUS[0]}"';
+    const { stdout, stderr } = await run(["bash", "-c", script, LEASE], { cwd: place.folder, env: place.env });
+    expect({ stdout, stderr }).toEqual({ stdout: "1\n141\n", stderr: "" });
+  });
+
+  test("is told from a disk that is full, which is an error", async () => {
+    const { code, stderr } = await run(["sh", "-c", 'exec "$0" inspect > /dev/full', LEASE], { env: place.env });
+    expect({ code, stderr }).toEqual({ code: 125, stderr: expect.stringMatching(/^lease: .*no space left[^\n]*\n$/) });
+  });
+
+  test("does not change the code of an error that nobody could read", async () => {
+    const { code } = await run(["sh", "-c", 'exec "$0" frobnicate 2> /dev/full', LEASE], { env: place.env });
+    expect(code).toBe(2);
+  });
+
+  test("and standard streams that are closed from the start harm nothing", async () => {
+    const own = newPlace();
+    const script =
+      '"$0" enqueue -- true >&-; "$0" enqueue -- true 2>&-; "$0" enqueue -- true <&-; "$0" enqueue -- true <&- >&- 2>&-';
+    expect((await run(["sh", "-c", script, LEASE], { cwd: own.folder, env: own.env })).code).toBe(0);
+    expect(own.rows("SELECT count(*) AS jobs FROM jobs")).toEqual([{ jobs: 4 }]);
+    expect(own.rows("PRAGMA integrity_check")).toEqual([{ integrity_check: "ok" }]);
+  });
+});

@@ -1,0 +1,131 @@
+import { describe, expect, test } from "bun:test";
+import {
+  parseBackoff,
+  parseBytes,
+  parseEnv,
+  parseExitRanges,
+  parseGrace,
+  parseIds,
+  parseInteger,
+} from "../../src/config/values.ts";
+import { LeaseError } from "../../src/core/errors.ts";
+
+/** The one line that a person gets. */
+function refusal(parse: () => unknown): string {
+  try {
+    parse();
+  } catch (error) {
+    if (error instanceof LeaseError && error.code === "usage") return error.message;
+    throw error;
+  }
+  throw new Error("it was accepted");
+}
+
+describe("a whole number", () => {
+  test("is read with a sign and within its range", () => {
+    expect(["0", "7", "-7", "+7", "007"].map((text) => parseInteger(text, "-p"))).toEqual([0, 7, -7, 7, 7]);
+    expect(parseInteger("10", "-j", { min: 1, max: 10 })).toBe(10);
+  });
+
+  test.each(["", " ", "1.5", "1e3", "0x10", "seven", "--1", "9".repeat(20), "1 2", "١"])("is not %j", (text) => {
+    expect(refusal(() => parseInteger(text, "-p"))).toBe(`-p ${JSON.stringify(text)} is not a whole number`);
+  });
+
+  test("out of its range is refused with the range", () => {
+    expect(refusal(() => parseInteger("0", "-j", { min: 1, max: 10 }))).toBe(
+      '-j "0" is not a whole number from 1 to 10',
+    );
+    expect(refusal(() => parseInteger("-1", "-n", { min: 0 }))).toBe('-n "-1" is not a whole number from 0 up');
+  });
+});
+
+describe("a size", () => {
+  test.each([
+    ["0", 0],
+    ["4096", 4_096],
+    ["64k", 65_536],
+    ["64 KiB", 65_536],
+    ["16MiB", 2 ** 24],
+    ["16mb", 2 ** 24],
+    ["1g", 2 ** 30],
+  ])("%j is %d bytes", (text, bytes) => {
+    expect(parseBytes(text, "--log-limit")).toBe(bytes);
+  });
+
+  test.each(["", "-1", "1.5k", "5q", "2g", "k", "1ki", "1e9", "9".repeat(30)])("is not %j", (text) => {
+    expect(refusal(() => parseBytes(text, "--log-limit"))).toContain("write 4096, 64k or 16MiB");
+  });
+});
+
+describe("exit codes", () => {
+  test("are a list of numbers and ranges", () => {
+    expect(parseExitRanges("2,64-78, 255", "-x")).toEqual([
+      [2, 2],
+      [64, 78],
+      [255, 255],
+    ]);
+  });
+
+  test.each(["", ",", "256", "5-2", "-1", "a", "1-", "1,,2"])("are not %j", (text) => {
+    expect(refusal(() => parseExitRanges(text, "--fatal-exit"))).toContain("write 2,64-78");
+  });
+});
+
+describe("ids", () => {
+  test("are lists and ranges in any mixture, each id once, in the order given", () => {
+    expect(parseIds(["7", "9-12", "3,4", "10"], "cancel")).toEqual([7, 9, 10, 11, 12, 3, 4]);
+    expect(parseIds([], "cancel")).toEqual([]);
+  });
+
+  test.each(["0", "-1", "x", "1-", "-", "9-7", "1.5", "1e3", "9".repeat(20)])("are not %j", (word) => {
+    expect(refusal(() => parseIds([word], "cancel"))).toContain(`cancel ${JSON.stringify(word)} is not a job id`);
+  });
+
+  test("are not more than a machine can hold", () => {
+    expect(refusal(() => parseIds(["1-999999999"], "cancel"))).toContain("too many jobs at once");
+    expect(parseIds(["1-1000000"], "cancel")).toHaveLength(1_000_000);
+  });
+});
+
+describe("a backoff", () => {
+  test.each([
+    ["5s", { first_ms: 5_000, factor: 2, max_ms: 600_000 }],
+    ["1h", { first_ms: 3_600_000, factor: 2, max_ms: 3_600_000 }],
+    ["1s..1m", { first_ms: 1_000, factor: 2, max_ms: 60_000 }],
+    ["fixed:30s", { first_ms: 30_000, factor: 1, max_ms: 30_000 }],
+    ["none", { first_ms: 0, max_ms: 0 }],
+    ["0", { first_ms: 0, max_ms: 0 }],
+  ])("%s is %j", (text, backoff) => {
+    expect(parseBackoff(text, "--backoff")).toMatchObject(backoff);
+  });
+
+  test.each(["", "soon", "fixed:", "fixed:soon", "1s..", "..1s", "10m..1s", "-1s", "1s..2s..3s"])(
+    "is not %j",
+    (text) => {
+      expect(refusal(() => parseBackoff(text, "--backoff"))).toContain("--backoff");
+    },
+  );
+});
+
+describe("variables to take along", () => {
+  const here = { A: "1", EMPTY: "" };
+
+  test("are names with their value here, or names with a value", () => {
+    expect(parseEnv("A,EMPTY,B=2,C=x=y,D=", "--env", here)).toEqual({ A: "1", EMPTY: "", B: "2", C: "x=y", D: "" });
+    expect(parseEnv("", "--env", here)).toEqual({});
+  });
+
+  test("are refused when they are not set here, or could not be", () => {
+    expect(refusal(() => parseEnv("NOPE", "--env", here))).toBe("--env NOPE is not set here: set it, or write NOPE=…");
+    for (const text of ["1A=2", "A B=1", "=1", "a-b=1"]) {
+      expect(refusal(() => parseEnv(text, "--env", here))).toContain("is not a variable's name");
+    }
+  });
+});
+
+test("a grace is a time, or never", () => {
+  expect(parseGrace("never", "--grace")).toBeNull();
+  expect(parseGrace("10s", "--grace")).toBe(10_000);
+  expect(parseGrace("0", "--grace")).toBe(0);
+  expect(refusal(() => parseGrace("forever", "--grace"))).toContain("--grace");
+});

@@ -1,0 +1,63 @@
+import { describe, expect, test } from "bun:test";
+import { existsSync } from "node:fs";
+import process from "node:process";
+import {
+  bootId,
+  environments,
+  groupMembers,
+  identify,
+  isProvenDead,
+  ownIdentity,
+  processGroup,
+} from "../../src/platform/machine.ts";
+
+/** A child that lives until it is told otherwise, and is itself already, not a copy of us on the way there. */
+async function started(env: Record<string, string> = {}) {
+  const child = Bun.spawn(["cat"], { stdin: "pipe", stdout: "pipe", env: { ...process.env, ...env }, detached: true });
+  await child.stdin.write("answer me");
+  await child.stdin.flush();
+  await child.stdout.getReader().read();
+  const end = async () => {
+    child.kill("SIGKILL");
+    await child.exited;
+  };
+  return { pid: child.pid, end };
+}
+
+describe.skipIf(!existsSync("/proc/self/stat"))("a process", () => {
+  test("is named by its pid, when it started, and the boot that was in", () => {
+    const own = ownIdentity();
+    expect(own).toEqual({ boot_id: bootId(), pid: process.pid, pid_started: expect.any(Number) });
+    expect(own.pid_started).toBeGreaterThan(0);
+    expect(identify(process.pid)).toEqual(own);
+  });
+
+  test("is dead only with proof: it is gone, or its number is another's by now, or the machine has booted since", async () => {
+    const child = await started();
+    const identity = identify(child.pid);
+    expect(isProvenDead(identity)).toBe(false);
+    expect(isProvenDead({ ...identity, pid_started: identity.pid_started - 1 })).toBe(true);
+    expect(isProvenDead({ ...identity, boot_id: "an earlier one" })).toBe(true);
+    await child.end();
+    expect(isProvenDead(identity)).toBe(true);
+  });
+
+  test("of which nobody noted the start is never proven dead", async () => {
+    const child = await started();
+    await child.end();
+    expect(identify(child.pid).pid_started).toBe(0);
+    expect(isProvenDead({ boot_id: bootId(), pid: child.pid, pid_started: 0 })).toBe(false);
+  });
+
+  test("is found by its group and by its environment while it lives", async () => {
+    const child = await started({ LEASE_TEST_MARK: "machine.test" });
+    const marked = () =>
+      [...environments()].filter(({ environment }) => environment.includes("LEASE_TEST_MARK=machine.test"));
+    expect(processGroup(child.pid)).toBe(child.pid);
+    expect(groupMembers(child.pid)).toEqual([child.pid]);
+    expect(marked().map(({ pid }) => pid)).toEqual([child.pid]);
+    await child.end();
+    expect(groupMembers(child.pid)).toEqual([]);
+    expect(marked()).toEqual([]);
+  });
+});
