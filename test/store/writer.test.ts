@@ -220,7 +220,7 @@ describe("a store that is busy", () => {
     const error = await failure(writer.write(RANK.normal, () => 1));
     expect(error).toMatchObject({
       code: "store_busy",
-      message: "store /x/lease.db has been locked by another process for 20ms: find it with `fuser`",
+      message: "store /x/lease.db has been locked by another process for 20ms: `fuser` on it tells which",
     });
     await writer.settled();
     expect(database.said).not.toContain("COMMIT");
