@@ -40,6 +40,8 @@ export interface Ending {
   end: AttemptEnd;
   process?: ProcessIdentity | null;
   last_lines?: readonly string[];
+  /** The write may wait so long for others to share a commit with. */
+  within_ms?: number;
 }
 
 export type Release = { status: "applied"; change: Change } | { status: "stale"; reason: "expired" | "conflict" };
@@ -84,15 +86,14 @@ export class LeaseManager {
   async release(lease: Lease, ending: Ending): Promise<Release> {
     for (;;) {
       const change = this.#decide(lease, ending.end);
-      const [answer] = await this.store.settle([
-        {
-          id: lease.job.id,
-          token: lease.token,
-          change,
-          process: ending.process ?? null,
-          audit: isWorthAuditing(ending.end) ? this.#audit(lease, ending) : null,
-        },
-      ]);
+      const request = {
+        id: lease.job.id,
+        token: lease.token,
+        change,
+        process: ending.process ?? null,
+        audit: isWorthAuditing(ending.end) ? this.#audit(lease, ending) : null,
+      };
+      const [answer] = await this.store.settle([request], { within_ms: ending.within_ms ?? 0 });
       assert(answer !== undefined, "a store answers every request");
       if (answer.status === "applied") return { status: "applied", change };
       if (answer.status === "stale") return answer;

@@ -30,6 +30,7 @@ const LONG_JOB_MS = 10 * SHORT_JOB_MS;
 /** How much a new job weighs in the average. */
 const WEIGHT = 0.2;
 const KEPT_MS = 100;
+const PATIENCE_MS = 2;
 
 export class Ahead {
   readonly #options: AheadOptions;
@@ -49,9 +50,14 @@ export class Ahead {
     this.#average_ms += WEIGHT * (Math.min(took_ms, LONG_JOB_MS) - this.#average_ms);
   }
 
-  /** How many more leases it would take for so many slots. */
+  /** How many to ask for: one per slot, and only when there is none left, so that many are granted in one commit. */
   wanted(slots: number): number {
-    return this.#average_ms < SHORT_JOB_MS ? Math.max(0, slots - this.#waiting.length) : 0;
+    return this.#average_ms < SHORT_JOB_MS && this.#waiting.length === 0 ? slots : 0;
+  }
+
+  /** How long an end may wait to be written: as long as a next job is at hand, nobody waits for that commit. */
+  get patience_ms(): number {
+    return this.#waiting.length > 0 ? PATIENCE_MS : 0;
   }
 
   add(lease: Lease): void {

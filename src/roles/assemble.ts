@@ -15,7 +15,7 @@ import { RecoverySweep } from "./sweep.ts";
 const REGISTRY_REFRESH_MS = 10_000;
 const KEPT_CHECKPOINTS = 100;
 
-export function assemble(options: WorkerPoolOptions) {
+export function assemble(options: WorkerPoolOptions, patience_ms: () => number) {
   const { store, clock, random, times } = options;
   const slots = new Slots({
     clock,
@@ -42,6 +42,7 @@ export function assemble(options: WorkerPoolOptions) {
   const attempt_options: AttemptOptions = {
     ...options,
     manager,
+    patience_ms,
     logs: new LogFlusher(store, clock),
     // Jobs with a lease of their own get the same share of it.
     interval_ms: (lease_ms) => Math.round((times.interval_ms * lease_ms) / times.lease_ms),

@@ -47,6 +47,8 @@ export interface AttemptOptions {
   log_dir: string | null;
   /** A folder for the files of LEASE_OUTPUT. */
   scratch: string;
+  /** How long the end of an attempt may wait to share a commit. */
+  patience_ms?: () => number;
 }
 
 /** Why the worker itself ended the job. */
@@ -246,7 +248,8 @@ export class Attempt {
   }
 
   async #settle(end: AttemptEnd, finishLogs: () => Promise<void>): Promise<Release> {
-    const ending = { end, process: this.#process, last_lines: this.#tail.lines(LAST_LINES) };
+    const within_ms = this.#options.patience_ms?.() ?? 0;
+    const ending = { end, process: this.#process, last_lines: this.#tail.lines(LAST_LINES), within_ms };
     const release = await this.#write(async () => {
       await finishLogs();
       return this.#options.manager.release(this.lease, ending);

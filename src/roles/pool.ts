@@ -53,7 +53,7 @@ export class WorkerPool {
 
   constructor(options: WorkerPoolOptions) {
     const { store, clock } = options;
-    const parts = assemble(options);
+    const parts = assemble(options, () => this.#ahead.patience_ms);
     this.#options = options;
     this.#slots = parts.slots;
     this.#registration = parts.registration;

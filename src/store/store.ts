@@ -38,8 +38,11 @@ export interface Store {
   /** Adds what running jobs printed and drops what is over their limit. Stale tokens are ignored. */
   appendLogs(requests: readonly LogWrite[]): Promise<void>;
 
-  /** Ends attempts as core decided. A stale one changes nothing but leaves a `stale` checkpoint. */
-  settle(requests: readonly SettleRequest[]): Promise<SettleAnswer[]>;
+  /**
+   * Ends attempts as core decided. A stale one changes nothing but leaves a `stale` checkpoint. `within_ms`: nobody
+   * waits for the answer, and it may share a commit with what comes in that time.
+   */
+  settle(requests: readonly SettleRequest[], options?: { within_ms: number }): Promise<SettleAnswer[]>;
 
   /** Adds progress checkpoints; refused like `extend`. */
   checkpoint(requests: readonly CheckpointRequest[]): Promise<("accepted" | "expired" | "conflict")[]>;

@@ -65,8 +65,8 @@ export class SqliteStore implements Contract.Store {
     return this.#writer.write(RANK.holder, () => appendLogs(this.#statements, requests));
   }
 
-  settle(requests: readonly Contract.SettleRequest[]) {
-    return this.#writer.write(RANK.holder, () => settle(this.#statements, requests, this.#now()));
+  settle(requests: readonly Contract.SettleRequest[], options = { within_ms: 0 }) {
+    return this.#writer.write(RANK.holder, () => settle(this.#statements, requests, this.#now()), options.within_ms);
   }
 
   checkpoint(requests: readonly Contract.CheckpointRequest[]) {

@@ -39,6 +39,7 @@ export class Writer {
   readonly #commit: SqlStatement;
   #waiting: Write[] = [];
   #scheduled = false;
+  #patient: ReturnType<typeof setTimeout> | null = null;
   #idle: (() => void)[] = [];
 
   constructor(database: SqlDatabase, options: { path: string; random: Random; busy_limit_ms: number }) {
@@ -50,12 +51,16 @@ export class Writer {
     this.#commit = database.prepare("COMMIT");
   }
 
-  /** Resolves with what `run` returned once its commit is on disk. */
-  write<T>(rank: Rank, run: () => T): Promise<T> {
+  /**
+   * Resolves with what `run` returned once its commit is on disk. With `within_ms` it may wait so long for others to
+   * share a sync with; one that is in a hurry takes it along at once.
+   */
+  write<T>(rank: Rank, run: () => T, within_ms = 0): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const deadline_ms = performance.now() + this.#busy_limit_ms;
       this.#waiting.push({ rank, run, resolve: resolve as Write["resolve"], reject, deadline_ms });
-      this.#schedule();
+      if (within_ms > 0) this.#scheduleWithin(within_ms);
+      else this.#schedule();
     });
   }
 
@@ -71,8 +76,15 @@ export class Writer {
     setImmediate(() => this.#flush());
   }
 
+  #scheduleWithin(delay_ms: number): void {
+    if (this.#scheduled || this.#patient !== null) return;
+    this.#patient = setTimeout(() => this.#flush(), delay_ms);
+  }
+
   #flush(): void {
     this.#scheduled = false;
+    if (this.#patient !== null) clearTimeout(this.#patient);
+    this.#patient = null;
     const batch = this.#waiting.toSorted((a, b) => a.rank - b.rank);
     this.#waiting = [];
     if (batch.length > 0) this.#commitAll(batch);
