@@ -38,7 +38,7 @@ export async function withStore<T>(
   try {
     return await work({ store, store_url: location.includes("://") ? location : store.location });
   } finally {
-    await store.close();
+    await store.close({ exiting: true });
   }
 }
 

@@ -30,6 +30,20 @@ export const platform: Platform = {
         for (const statement of statements) statement.finalize();
         database.close();
       },
+      closeKeepingWal() {
+        for (const statement of statements) statement.finalize();
+        // The WAL stays as it is, whole and synced (PERSIST_WAL, and no limit to cut it to). As long as it is there it
+        // outranks what closing copies from it, so that copy need not be synced: after a crash it is not looked at.
+        database.run("PRAGMA journal_size_limit = -1");
+        database.run("PRAGMA synchronous = OFF");
+        try {
+          database.close(true);
+        } catch (error) {
+          // Still open: whatever folds the WAL back later must sync again.
+          database.run("PRAGMA synchronous = FULL");
+          throw error;
+        }
+      },
     };
   },
 

@@ -25,6 +25,8 @@ export const platform: Platform = {
         };
       },
       close: () => database.close(),
+      // Here the WAL can't be kept: closing removes it, and must sync what it held.
+      closeKeepingWal: () => database.close(),
     };
   },
 

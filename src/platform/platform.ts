@@ -17,6 +17,8 @@ export interface SqlDatabase {
   exec(sql: string): void;
   prepare(sql: string): SqlStatement;
   close(): void;
+  /** Closes without folding the WAL back, where that can be done safely; else like close. */
+  closeKeepingWal(): void;
 }
 
 export type Stream = "stdout" | "stderr";

@@ -119,8 +119,8 @@ export interface Store {
   /** The store's clock. */
   now(): Promise<number>;
 
-  /** Finishes what was asked of it. */
-  close(): Promise<void>;
+  /** Finishes what was asked of it. `exiting`: the process ends right after, so tidying up may be left to the next. */
+  close(options?: { exiting: boolean }): Promise<void>;
 }
 
 export interface Enqueued {

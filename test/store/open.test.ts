@@ -124,7 +124,9 @@ describe("a store that another process has locked", () => {
     const error = await failure(store.enqueue([newJob()]));
     expect(performance.now() - started_ms).toBeGreaterThanOrEqual(49);
     expect(error).toMatchObject({ code: "store_busy", exit_code: 125 });
-    expect(error.message).toBe(`store ${path} has been locked by another process for 50ms: \`fuser\` on it tells which`);
+    expect(error.message).toBe(
+      `store ${path} has been locked by another process for 50ms: \`fuser\` on it tells which`,
+    );
     expect(await store.jobs([1, 2])).toEqual([expect.objectContaining({ id: 1 }), null]);
     stuck.run("ROLLBACK");
     stuck.close();

@@ -27,6 +27,8 @@ class Script implements SqlDatabase {
     return { run, get: () => null, all: () => [] };
   }
 
+  closeKeepingWal(): void {}
+
   close(): void {}
 }
 
