@@ -98,10 +98,10 @@ describe("whatever the state of a job", () => {
     always((state) => expect(nextDuty({ ...state, stopping: true }).duty).toBe("kill_fenced"));
   });
 
-  test("its keeper never waits past its time limit", () => {
+  test("its keeper never waits past its time limit, or has something to do at once", () => {
     always((state) => {
       if (state.stopping || state.timeout_at_ms === null) return;
-      expect(nextDuty(state).at_ms).toBeLessThanOrEqual(state.timeout_at_ms);
+      expect(nextDuty(state).at_ms).toBeLessThanOrEqual(Math.max(state.timeout_at_ms, state.now_ms));
     });
   });
 
@@ -125,8 +125,22 @@ describe("whatever the state of a job", () => {
     });
   });
 
-  test("what comes next does not depend on when it is asked", () => {
-    always((state) => expect(nextDuty({ ...state, now_ms: state.now_ms + 77_777 })).toEqual(nextDuty(state)));
+  test("the fence comes first once it is due, though other things have been due for longer", () => {
+    always((state) => {
+      const fence_ms = state.deadline_ms - fenceMargin(state.lease_ms);
+      if (state.now_ms >= fence_ms) expect(nextDuty(state)).toEqual({ duty: "kill_fenced", at_ms: fence_ms });
+    });
+  });
+
+  test("what comes next does not depend on when it is asked, as long as the fence is not due", () => {
+    always((state) => {
+      const fence_ms = state.deadline_ms - fenceMargin(state.lease_ms);
+      const [early, late] = [
+        { ...state, now_ms: fence_ms - 50_000 },
+        { ...state, now_ms: fence_ms - 1 },
+      ];
+      expect(nextDuty(early)).toEqual(nextDuty(late));
+    });
   });
 
   test("a beat or a renewal never brings anything nearer", () => {
@@ -137,7 +151,8 @@ describe("whatever the state of a job", () => {
           last_beat_ms: state.last_beat_ms + beat_ms,
           deadline_ms: state.deadline_ms + renewal_ms,
         };
-        expect(nextDuty(later).at_ms).toBeGreaterThanOrEqual(nextDuty(state).at_ms);
+        const before = nextDuty(state);
+        if (before.duty !== "kill_fenced") expect(nextDuty(later).at_ms).toBeGreaterThanOrEqual(before.at_ms);
       }),
     );
   });
@@ -146,11 +161,11 @@ describe("whatever the state of a job", () => {
 /** What a keeper does about a job that beat and was renewed at 0 and never again, in order. */
 function watchOver(start: Partial<Vigil>, closing_ms: number | null): { duty: Duty; at_ms: number }[] {
   const course: { duty: Duty; at_ms: number }[] = [];
-  let state = vigil({ ...start, deadline_ms: start.lease_ms ?? 100_000 });
+  const state = vigil({ ...start, deadline_ms: start.lease_ms ?? 100_000 });
   while (course.at(-1)?.duty !== "kill_fenced") {
     const next = nextDuty(state);
     course.push(next);
-    state = { ...state, now_ms: Math.max(state.now_ms, next.at_ms) };
+    state.now_ms = Math.max(state.now_ms, next.at_ms);
     if (next.duty === "warn") state.warned = true;
     else if (next.duty === "ask_closing") {
       state.closing_asked = true;

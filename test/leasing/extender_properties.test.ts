@@ -123,10 +123,7 @@ describe("whatever the rhythm of a job's beats", () => {
       expect(sent.length).toBeLessThanOrEqual(beats.length);
       for (const { at_ms, request } of sent) {
         // A beat in the very millisecond may have come just before the extension, or just behind it.
-        const newest_ms = [
-          beats.filter((beat_ms) => beat_ms <= at_ms).at(-1),
-          beats.filter((beat_ms) => beat_ms < at_ms).at(-1),
-        ];
+        const newest_ms = [beats.findLast((beat_ms) => beat_ms <= at_ms), beats.findLast((beat_ms) => beat_ms < at_ms)];
         expect(newest_ms).toContain(at_ms - request.beat_age_ms!);
         expect(request.expires_in_ms).toBe(LEASE_MS);
       }

@@ -1,13 +1,14 @@
 import { describe, expect } from "bun:test";
 import { spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
+import type { ProcessIdentity } from "../../src/core/records.ts";
 import { identify } from "../../src/platform/machine.ts";
 import { groupLives } from "../../src/runner/group.ts";
 import type { Store } from "../../src/store/store.ts";
 import { answered, LEASE_MS } from "../leasing/fixture.ts";
 import { eventually } from "../runner/fixture.ts";
 import { end } from "../support/jobs.ts";
-import { attemptTest as test, script, type AttemptBench } from "./attempts.ts";
+import { attemptTest as test, script, type AttemptBench, type Started } from "./attempts.ts";
 
 const STUBBORN = script("trap '' TERM; echo go; while :; do sleep 1; done");
 
@@ -143,28 +144,29 @@ describe("what is left of an earlier attempt", () => {
   }
 
   /** The job again, with what the first attempt noted of its process. */
-  async function secondAttempt(b: AttemptBench, process: Parameters<Store["settle"]>[0][number]["process"]) {
+  async function secondAttempt(b: AttemptBench, pid: number, process: ProcessIdentity | null): Promise<Started> {
     const manager = b.localManager();
-    const first = await b.granted(script(`ls /proc > ${b.file("processes")}`), manager);
+    const first = await b.granted(script(`grep State /proc/${pid}/status > ${b.file("state")}`), manager);
     await manager.release(first, { end: end("exit"), process });
     await b.pass(5_000);
     const [lease] = await manager.acquire();
     return b.begin(lease!, { manager });
   }
 
-  const ranBeside = (b: AttemptBench, pid: number): boolean => b.read("processes").split("\n").includes(String(pid));
+  /** A zombie is dead: only its number is still there. */
+  const ranBeside = (b: AttemptBench): boolean => !/^$|\(zombie\)|\(dead\)/.test(b.read("state"));
 
   test("is dead before the next one's program starts", async (b) => {
     const pid = orphan({});
-    const { attempt } = await secondAttempt(b, identify(pid));
+    const { attempt } = await secondAttempt(b, pid, identify(pid));
     await b.passUntil(attempt.settled, 10);
-    expect([groupLives(pid), ranBeside(b, pid)]).toEqual([false, false]);
+    expect([groupLives(pid), ranBeside(b)]).toEqual([false, false]);
   });
 
   test("is found by its marks when the worker died before it could note it", async (b) => {
     const pid = orphan({ LEASE_JOB_ID: "1", LEASE_TOKEN: "1", LEASE_STORE: b.path });
     await eventually(() => readFileSync(`/proc/${pid}/environ`, "latin1").includes("LEASE_JOB_ID=1"), "it runs");
-    const { attempt, id } = await secondAttempt(b, null);
+    const { attempt, id } = await secondAttempt(b, pid, null);
     await b.passUntil(attempt.settled, 10);
     expect([id, groupLives(pid)]).toEqual([1, false]);
   });
@@ -173,7 +175,7 @@ describe("what is left of an earlier attempt", () => {
     const pid = orphan({});
     try {
       const { pid_started, ...rest } = identify(pid);
-      const { attempt } = await secondAttempt(b, { ...rest, pid_started: pid_started - 1 });
+      const { attempt } = await secondAttempt(b, pid, { ...rest, pid_started: pid_started - 1 });
       await b.passUntil(attempt.settled, 10);
       expect(groupLives(pid)).toBe(true);
     } finally {

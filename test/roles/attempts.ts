@@ -104,17 +104,17 @@ export class AttemptBench extends Bench {
 
   /** Time passes in small steps until the attempt is settled: for ends that real processes take part in. */
   async passUntil(settled: Promise<unknown>, step_ms: number, steps = 400): Promise<void> {
-    let over = false;
+    const end = { reached: false };
     void settled.then(
-      () => (over = true),
-      () => (over = true),
+      () => (end.reached = true),
+      () => (end.reached = true),
     );
-    for (let step = 0; step < steps && !over; step++) {
+    for (let step = 0; step < steps && !end.reached; step++) {
       await this.pass(step_ms, step_ms);
       // Signals need a moment to arrive.
       await new Promise((resolve) => setTimeout(resolve, 1));
     }
-    if (!over) throw new Error("the attempt did not end");
+    if (!end.reached) throw new Error("the attempt did not end");
   }
 
   async logOf(id: number, attempt = 1): Promise<string> {
@@ -139,12 +139,16 @@ const TIMEOUT_MS = 20_000;
 
 /** Each test gets a bench of its own. */
 export function attemptTest(title: string, body: (b: AttemptBench) => Promise<void>): void {
-  test(title, async () => {
-    const bench = await new AttemptBench().open();
-    try {
-      await body(bench);
-    } finally {
-      await bench.dispose();
-    }
-  }, TIMEOUT_MS);
+  test(
+    title,
+    async () => {
+      const bench = await new AttemptBench().open();
+      try {
+        await body(bench);
+      } finally {
+        await bench.dispose();
+      }
+    },
+    TIMEOUT_MS,
+  );
 }

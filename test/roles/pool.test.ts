@@ -36,7 +36,7 @@ describe("a worker", () => {
     const marks = b.file("marks");
     await b.scripts(
       `mkdir -p ${marks}; touch ${marks}/$$; ls ${marks} | wc -l >> ${b.file("counts")}; rm ${marks}/$$`,
-      80,
+      40,
     );
     await b.drained({ slots: 2 });
     const counts = b.lines("counts").map(Number);

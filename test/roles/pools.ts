@@ -137,9 +137,9 @@ export class PoolBench {
 
 /** Told more than once: whether once is enough is for a test of its own to say. */
 async function ended(pool: WorkerPool): Promise<void> {
-  let over = false;
-  const finished = pool.finished.catch(() => {}).then(() => (over = true));
-  while (!over) {
+  const end = { reached: false };
+  const finished = pool.finished.catch(() => {}).then(() => (end.reached = true));
+  while (!end.reached) {
     pool.abort();
     await Promise.race([finished, Bun.sleep(20)]);
   }
@@ -149,12 +149,16 @@ async function ended(pool: WorkerPool): Promise<void> {
 const TIMEOUT_MS = 20_000;
 
 export function poolTest(title: string, body: (b: PoolBench) => Promise<void>): void {
-  test(title, async () => {
-    const bench = await new PoolBench().open();
-    try {
-      await body(bench);
-    } finally {
-      await bench.dispose();
-    }
-  }, TIMEOUT_MS);
+  test(
+    title,
+    async () => {
+      const bench = await new PoolBench().open();
+      try {
+        await body(bench);
+      } finally {
+        await bench.dispose();
+      }
+    },
+    TIMEOUT_MS,
+  );
 }

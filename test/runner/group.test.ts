@@ -17,7 +17,9 @@ describe("a process group", () => {
   });
 
   test("is reached by a signal as a whole", async () => {
-    const program = script("for i in 1 2 3; do sh -c 'trap \"echo got; exit\" USR1; echo ready; while :; do sleep 0.01; done' & done; trap '' USR1; wait; wait; wait; wait");
+    const program = script(
+      "for i in 1 2 3; do sh -c 'trap \"echo got; exit\" USR1; echo ready; while :; do sleep 0.01; done' & done; trap '' USR1; wait; wait; wait; wait",
+    );
     const pid = await program.started;
     await program.prints(/(ready\n){3}/);
     expect(signalGroup(pid, "SIGUSR1")).toBe(true);

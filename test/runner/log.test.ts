@@ -172,7 +172,10 @@ describe("a log over its limit", () => {
   test("ends up in the store with its head and its tail, however often it was stored on the way", () => {
     const course = fc.array(
       fc.oneof(
-        { weight: 5, arbitrary: fc.record({ do: fc.constant("print" as const), size: fc.integer({ min: 1, max: 300 }) }) },
+        {
+          weight: 5,
+          arbitrary: fc.record({ do: fc.constant("print" as const), size: fc.integer({ min: 1, max: 300 }) }),
+        },
         { weight: 1, arbitrary: fc.record({ do: fc.constant("store" as const), size: fc.constant(0) }) },
       ),
       { maxLength: 150 },

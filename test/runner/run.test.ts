@@ -105,7 +105,10 @@ describe("a program that can't be started", () => {
   });
 
   test("ends as not executable, with the shell's code", async () => {
-    expect(await new Program({ argv: ["/etc/passwd"] }).done).toMatchObject({ cause: "not_executable", exit_code: 126 });
+    expect(await new Program({ argv: ["/etc/passwd"] }).done).toMatchObject({
+      cause: "not_executable",
+      exit_code: 126,
+    });
   });
 });
 

@@ -1,0 +1,105 @@
+/** Killing what is left of an attempt is safe: only with proof that a process is the one that was noted. */
+
+import { afterEach, describe, expect, test } from "bun:test";
+import { systemClock } from "../../src/platform/clock.ts";
+import { identify } from "../../src/platform/machine.ts";
+import { killRemains, MarkedProcesses } from "../../src/roles/orphans.ts";
+import { until } from "../support/process.ts";
+
+const STORE = `/nowhere/lease-${process.pid}.db`;
+const JOB = 7;
+
+/** A process that leads a group of its own, as a worker starts them; of this attempt when it has a token. */
+async function leader(script: string, token?: number) {
+  const about = { LEASE_JOB_ID: String(JOB), LEASE_TOKEN: String(token), LEASE_STORE: STORE };
+  const child = Bun.spawn(["sh", "-c", script], {
+    detached: true,
+    stdout: "pipe",
+    stderr: "ignore",
+    env: { PATH: process.env["PATH"] ?? "", ...(token === undefined ? {} : about) },
+  });
+  // Its first line says that the shell is up: before that it would still be known by our own name and environment.
+  const { value } = await child.stdout.getReader().read();
+  const said = Number(new TextDecoder().decode(value));
+  started.push(child.pid, ...(said > 0 ? [said] : []));
+  return { child, pid: child.pid, said };
+}
+
+const lives = (pid: number): boolean => identify(pid).pid_started !== 0;
+
+const kill = (process: ReturnType<typeof identify> | null, before_token = 2) =>
+  killRemains({ job: JOB, before_token, process }, new MarkedProcesses(STORE), systemClock);
+
+const started: number[] = [];
+
+afterEach(async () => {
+  for (const pid of started.splice(0)) {
+    if (lives(pid)) process.kill(pid, "SIGKILL");
+    await until(`${pid} is gone`, () => !lives(pid));
+  }
+});
+
+describe("what is left of an attempt", () => {
+  test("is killed with its whole group when pid and start time are those that were noted", async () => {
+    const { pid, said } = await leader("sleep 300 & echo $!; wait");
+    expect(await kill(identify(pid))).toBe(1);
+    expect([lives(pid), lives(said)]).toEqual([false, false]);
+  });
+
+  test("is not killed when its pid belongs to another process by now, which started at another time", async () => {
+    const { pid } = await leader("echo 0; exec sleep 300");
+    const noted = identify(pid);
+    expect(await kill({ ...noted, pid_started: noted.pid_started - 1 })).toBe(0);
+    expect(await kill({ ...noted, pid_started: noted.pid_started + 1 })).toBe(0);
+    expect(lives(pid)).toBe(true);
+  });
+
+  test("is not killed when it was noted before this boot, or without a start time", async () => {
+    const { pid } = await leader("echo 0; exec sleep 300");
+    const noted = identify(pid);
+    expect(await kill({ ...noted, boot_id: "00000000-0000-0000-0000-000000000000" })).toBe(0);
+    expect(await kill({ ...noted, pid_started: 0 })).toBe(0);
+    expect(lives(pid)).toBe(true);
+  });
+
+  test("is killed when the leader of its group is gone and a member knows the attempt", async () => {
+    const { child, pid, said } = await leader("sleep 300 & echo $!", 1);
+    const noted = { ...identify(pid), pid, pid_started: identify(pid).pid_started || 1 };
+    await child.exited;
+    expect(lives(said)).toBe(true);
+    expect(await kill(noted)).toBe(1);
+    expect(lives(said)).toBe(false);
+  });
+
+  test("is not killed when the leader is gone and the members of that group are strangers", async () => {
+    const { child, pid, said } = await leader("sleep 300 & echo $!");
+    await child.exited;
+    expect(await kill({ ...identify(pid), pid, pid_started: 1 })).toBe(0);
+    expect(lives(said)).toBe(true);
+  });
+
+  test("is found by its environment when nobody noted it", async () => {
+    const { pid } = await leader("echo 0; sleep 300; :", 1);
+    expect(await kill(null)).toBe(1);
+    expect(lives(pid)).toBe(false);
+  });
+
+  test("is found by its environment when nobody noted it and the leader of its group is gone", async () => {
+    const { child, said } = await leader("sleep 300 & echo $!", 1);
+    await child.exited;
+    expect(await kill(null)).toBe(1);
+    expect(lives(said)).toBe(false);
+  });
+
+  test("is not taken from a later attempt, another job, or another store", async () => {
+    const { pid } = await leader("echo 0; exec sleep 300", 2);
+    expect(await kill(null, 2)).toBe(0);
+    const other_job = { job: JOB + 1, before_token: 3, process: null };
+    expect(await killRemains(other_job, new MarkedProcesses(STORE), systemClock)).toBe(0);
+    const same_job = { job: JOB, before_token: 3, process: null };
+    expect(await killRemains(same_job, new MarkedProcesses(`${STORE}-other`), systemClock)).toBe(0);
+    expect(lives(pid)).toBe(true);
+    expect(await killRemains(same_job, new MarkedProcesses(STORE), systemClock)).toBe(1);
+    expect(lives(pid)).toBe(false);
+  });
+});

@@ -1,0 +1,248 @@
+/**
+ * Holds a store to the invariants of DESIGN §5: told of every write, what was asked, what was answered, and all jobs
+ * before and after it. The numbers in the objections are those of the design.
+ */
+
+import { isDeepStrictEqual } from "node:util";
+import type { Job, NewJob } from "../../src/core/job.ts";
+import { isFinished } from "../../src/core/job.ts";
+import type * as Contract from "../../src/store/store.ts";
+
+export type Jobs = ReadonlyMap<number, Job>;
+
+export class Objection extends Error {}
+
+/** What the checker can't see in the store. */
+export interface Witness {
+  /** Proven dead, and still dead. */
+  isDead: (holder: string) => boolean;
+  /** Workers that are neither frozen nor dead and have a child of that job running. */
+  running: (job: number) => string[];
+  endedAt: (job: number, token: number) => Promise<number | null>;
+}
+
+interface Known {
+  retries: number;
+  /** Since it was enqueued, or retried by a person. */
+  attempts: number;
+  returned: number;
+  succeeded: boolean;
+  cancelled: boolean;
+  progress: string | null;
+  /** Tokens whose attempt has ended, by settle or by recovery. */
+  ended: Set<number>;
+}
+
+export interface Write {
+  verb: keyof Contract.Store;
+  args: readonly unknown[];
+  answer: unknown;
+  before: Jobs;
+  after: Jobs;
+  /** The store's clock when the write was asked for: it is committed then or later. */
+  asked_at_ms: number;
+}
+
+export class Checker {
+  /** How often what happened, so that a simulation can be held to having tried it. */
+  readonly seen: Record<string, number> = {};
+  readonly #witness: Witness;
+  readonly #grace_ms: number;
+  readonly #known = new Map<number, Known>();
+
+  constructor(witness: Witness, grace_ms: number) {
+    this.#witness = witness;
+    this.#grace_ms = grace_ms;
+  }
+
+  note(what: string): void {
+    this.seen[what] = (this.seen[what] ?? 0) + 1;
+  }
+
+  async check(write: Write): Promise<void> {
+    this.#whatMayChange(write);
+    const { verb, args, answer } = write;
+    if (verb === "enqueue") this.#enqueued(write, args[0] as NewJob[], answer as Contract.Enqueued[]);
+    else if (verb === "acquire") this.#granted(write, answer as Contract.Grant[]);
+    else if (verb === "extend")
+      this.#extended(write, args[0] as Contract.ExtendRequest[], answer as Contract.ExtendAnswer[]);
+    else if (verb === "settle")
+      this.#settled(write, args[0] as Contract.SettleRequest[], answer as Contract.SettleAnswer[]);
+    else if (verb === "checkpoint") this.#noted(write, args[0] as Contract.CheckpointRequest[], answer as string[]);
+    else if (verb === "recover") await this.#recovered(write, args[0] as Contract.RecoverRequest[], answer as string[]);
+    else if (verb === "cancel") this.#cancelled(answer as Contract.CancelAnswer[]);
+    else if (verb === "retry") this.#retried(write, answer as Contract.RetryAnswer[]);
+  }
+
+  /** Whatever was written: nothing vanishes, nothing appears, and only the right verbs move a job. */
+  #whatMayChange({ verb, before, after }: Write): void {
+    for (const id of before.keys()) if (!after.has(id)) object(1, `job ${id} is gone after ${verb}`);
+    const keys = new Set<string>();
+    for (const [id, job] of after) {
+      const was = before.get(id);
+      const live = !isFinished(job.state);
+      if (live && job.key !== null && keys.has(job.key)) object(10, `key ${job.key} has two live jobs after ${verb}`);
+      if (live && job.key !== null) keys.add(job.key);
+      if (was === undefined) {
+        if (verb !== "enqueue") object(2, `${verb} made job ${id}`);
+        continue;
+      }
+      const [ran, runs] = [was.state.name === "running", job.state.name === "running"];
+      if (job.token !== was.token && verb !== "acquire") object(3, `${verb} changed the token of job ${id}`);
+      if (isFinished(was.state) && verb !== "retry" && !isDeepStrictEqual(was, job))
+        object(6, `${verb} changed finished job ${id}`);
+      if (!ran && runs && verb !== "acquire") object(4, `${verb} made job ${id} run`);
+      if (ran && !runs && verb !== "settle" && verb !== "recover") object(6, `${verb} ended the attempt of job ${id}`);
+    }
+  }
+
+  #enqueued({ before, after }: Write, jobs: readonly NewJob[], answers: readonly Contract.Enqueued[]): void {
+    for (const [index, { id, created }] of answers.entries()) {
+      if (!created) continue;
+      if (before.has(id)) object(2, `job ${id} was enqueued twice`);
+      if (!after.has(id)) object(1, `job ${id} was acknowledged and is not there`);
+      this.#known.set(id, {
+        retries: jobs[index]!.settings.retries,
+        attempts: 0,
+        returned: 0,
+        succeeded: false,
+        cancelled: false,
+        progress: null,
+        ended: new Set(),
+      });
+    }
+  }
+
+  #granted({ before, after }: Write, grants: readonly Contract.Grant[]): void {
+    for (const { job, lease_ms, expires_at_ms, checkpoint } of grants) {
+      const known = this.#of(job.id);
+      const was = before.get(job.id)!;
+      const now_ms = expires_at_ms - lease_ms;
+      this.note("granted");
+      if (job.token !== was.token + 1) object(3, `job ${job.id} went from token ${was.token} to ${job.token}`);
+      if (was.state.name === "running") object(4, `job ${job.id} was granted while it ran`);
+      const due = was.state.name === "pending" || (was.state.name === "scheduled" && was.state.run_at_ms <= now_ms);
+      if (!due) object(4, `job ${job.id} was granted while ${was.state.name}`);
+      if (known.succeeded) object(7, `job ${job.id} was granted after it had succeeded`);
+      if (known.cancelled) object(11, `job ${job.id} was granted after it was cancelled`);
+      if (checkpoint !== known.progress)
+        object(13, `job ${job.id} got checkpoint ${checkpoint}, not ${known.progress}`);
+      known.attempts += 1;
+      const most = 1 + known.retries + known.returned;
+      if (known.attempts > most) object(9, `job ${job.id} has ${known.attempts} attempts, and ${most} are allowed`);
+      const others = this.#witness.running(job.id);
+      if (others.length > 0) object(20, `job ${job.id} was granted while it ran at ${others.join()}`);
+      if (after.get(job.id)!.state.name !== "running") object(4, `job ${job.id} was granted and does not run`);
+    }
+  }
+
+  #extended(write: Write, asked: readonly Contract.ExtendRequest[], answers: readonly Contract.ExtendAnswer[]): void {
+    for (const [index, { id, token }] of asked.entries()) {
+      const answer = answers[index]!;
+      this.note(`extend ${answer.status}`);
+      if (answer.status !== "extended") {
+        unchanged(write, id, "a refused extension");
+        continue;
+      }
+      this.#mustHold(write, id, token, "an extension");
+      const { state } = write.after.get(id)!;
+      if (state.name !== "running" || state.expires_at_ms !== answer.expires_at_ms)
+        object(5, `job ${id}: wrong expiry`);
+    }
+  }
+
+  #settled(write: Write, asked: readonly Contract.SettleRequest[], answers: readonly Contract.SettleAnswer[]): void {
+    for (const [index, { id, token, change }] of asked.entries()) {
+      const { status } = answers[index]!;
+      this.note(`settle ${status}`);
+      if (status !== "applied") {
+        unchanged(write, id, `a ${status} settle`);
+        continue;
+      }
+      const was = write.before.get(id)!;
+      if (was.state.name !== "running" || was.token !== token)
+        object(5, `job ${id}: a settle with token ${token} of ${was.token}`);
+      this.#end(write, id, token, change.ended?.cause === "returned");
+      const asked_to_stop = was.state.name === "running" && was.state.cancel_requested_at_ms !== null;
+      const { name } = write.after.get(id)!.state;
+      if (asked_to_stop && name !== "completed" && name !== "cancelled")
+        object(11, `cancelled job ${id} became ${name}`);
+    }
+  }
+
+  #noted(write: Write, asked: readonly Contract.CheckpointRequest[], answers: readonly string[]): void {
+    for (const [index, { id, token, text }] of asked.entries()) {
+      this.note(`checkpoint ${answers[index]}`);
+      if (answers[index] !== "accepted") continue;
+      this.#mustHold(write, id, token, "a checkpoint");
+      this.#of(id).progress = text;
+    }
+  }
+
+  async #recovered(write: Write, asked: readonly Contract.RecoverRequest[], answers: readonly string[]): Promise<void> {
+    for (const [index, { id, token, change }] of asked.entries()) {
+      this.note(`recover ${answers[index]} ${change.ended?.cause}`);
+      if (answers[index] !== "recovered") {
+        unchanged(write, id, "a recovery that came too late");
+        continue;
+      }
+      const { state, token: current } = write.before.get(id)!;
+      if (state.name !== "running" || current !== token) {
+        object(8, `job ${id} was recovered with token ${token} of ${current}, ${state.name}`);
+        continue;
+      }
+      const committed_at_ms = (await this.#witness.endedAt(id, token)) ?? write.asked_at_ms;
+      const expired = committed_at_ms > state.expires_at_ms + this.#grace_ms;
+      if (!expired && !this.#witness.isDead(state.holder)) {
+        object(
+          8,
+          `job ${id} was taken from ${state.holder}, which lives, ${state.expires_at_ms - committed_at_ms} ms early`,
+        );
+      }
+      this.#end(write, id, token, false);
+    }
+  }
+
+  #cancelled(answers: readonly Contract.CancelAnswer[]): void {
+    for (const { id, status } of answers) {
+      this.note(`cancel ${status}`);
+      if (status === "cancelled" || status === "cancelling") this.#of(id).cancelled = true;
+    }
+  }
+
+  #retried({ before }: Write, answers: readonly Contract.RetryAnswer[]): void {
+    for (const { id, status } of answers) {
+      this.note(`retry ${status}`);
+      if (status !== "pending") continue;
+      if (!isFinished(before.get(id)!.state)) object(6, `job ${id} was retried before it had ended`);
+      Object.assign(this.#of(id), { attempts: 0, returned: 0, succeeded: false, cancelled: false });
+    }
+  }
+
+  #mustHold({ before, asked_at_ms }: Write, id: number, token: number, what: string): void {
+    const { state, token: current } = before.get(id)!;
+    if (state.name !== "running" || current !== token)
+      object(5, `job ${id}: ${what} with token ${token} of ${current}`);
+    else if (asked_at_ms > state.expires_at_ms) object(5, `job ${id}: ${what} after the lease`);
+  }
+
+  #end({ after }: Write, id: number, token: number, returned: boolean): void {
+    const known = this.#of(id);
+    if (known.ended.has(token)) object(6, `attempt ${token} of job ${id} ended twice`);
+    known.ended.add(token);
+    if (returned) known.returned += 1;
+    if (after.get(id)!.state.name === "completed") known.succeeded = true;
+  }
+
+  #of(id: number): Known {
+    return this.#known.get(id) ?? object(2, `nobody enqueued job ${id}`);
+  }
+}
+
+function unchanged({ before, after }: Write, id: number, what: string): void {
+  if (!isDeepStrictEqual(before.get(id), after.get(id))) object(5, `job ${id}: ${what} changed it`);
+}
+
+export function object(invariant: number, message: string): never {
+  throw new Objection(`(${invariant}) ${message}`);
+}
