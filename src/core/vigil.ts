@@ -40,9 +40,10 @@ export function closingMargin(lease_ms: number): number {
 export function nextDuty(vigil: Vigil): { duty: Duty; at_ms: number } {
   const { last_beat_ms, lease_ms } = vigil;
   const silent_at_ms = last_beat_ms + lease_ms;
-  const duties: { duty: Duty; at_ms: number }[] = [
-    { duty: "kill_fenced", at_ms: vigil.deadline_ms - fenceMargin(lease_ms) },
-  ];
+  const fence = { duty: "kill_fenced" as const, at_ms: vigil.deadline_ms - fenceMargin(lease_ms) };
+  // After a pause of the whole worker everything is overdue at once, and only this can't wait.
+  if (vigil.now_ms >= fence.at_ms) return fence;
+  const duties: { duty: Duty; at_ms: number }[] = [fence];
   if (!vigil.stopping) {
     if (vigil.timeout_at_ms !== null) duties.push({ duty: "stop_timeout", at_ms: vigil.timeout_at_ms });
   }

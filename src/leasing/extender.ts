@@ -137,10 +137,9 @@ export class LeaseExtender {
   }
 
   #failed(attachment: Attachment, error: unknown): void {
-    const { clock, interval_ms } = this.#options;
     attachment.unwritten = true;
     attachment.failures += 1;
-    attachment.due_ms = clock.mono_ms() + Math.min(RETRY_MS, interval_ms);
+    attachment.due_ms = this.#options.clock.mono_ms() + RETRY_MS;
     this.#options.onFailure?.(attachment.lease, error, attachment.failures);
     this.#consider(attachment);
   }

@@ -97,7 +97,7 @@ describe("a job that prints", () => {
     expect(performance.now() - started_ms).toBeGreaterThan(1_000);
     const job = await site.job(id);
     expect(job).toMatchObject({ state: "failed", cause: "timeout", attempts: 1 });
-    expect(job.history[0]).toMatchObject({ last_line: "asked to end" });
+    expect((await site.run(["logs", String(id), "--stream", "stdout"])).stdout).toEndWith("busy\nasked to end\n");
     expect(site.processes(id)).toEqual([]);
   });
 });

@@ -89,7 +89,7 @@ const slow = fc.record({
   }),
 });
 const troubled = fc.record({
-  interval_ms: interval,
+  interval_ms: fc.integer({ min: 250, max: LEASE_MS / 2 - 1 }),
   gaps_ms: gaps,
   answers: fc.array(fc.record({ latency_ms: fc.constantFrom(0, 300), fails: fc.boolean() }), {
     minLength: 1,

@@ -98,6 +98,19 @@ describe("an extension that fails", () => {
     expect(b.extensions.length).toBeLessThanOrEqual(50);
   });
 
+  test("is tried a few times a second at most, also where every beat is written at once", async (b) => {
+    const { heartbeat } = await attached(b, { interval_ms: 0 });
+    // Mended after so many tries that the test has seen enough.
+    b.extend = () => {
+      if (b.extensions.length > 200) b.extend = null;
+      return Promise.reject(new Error("disk is full"));
+    };
+    await b.pass(1_000);
+    heartbeat.beat();
+    await b.pass(1_000, 10);
+    expect(b.extensions.length).toBeLessThanOrEqual(10);
+  });
+
   test("three times in a row can be told from one that fails now and then", async (b) => {
     const { heartbeat, failures } = await attached(b);
     const mend = failing(b);

@@ -1,5 +1,6 @@
 import { describe, expect } from "bun:test";
 import { existsSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { dirname } from "node:path";
 import { poolTest as test } from "./pools.ts";
 
@@ -89,7 +90,7 @@ describe("a worker", () => {
     await b.scripts(`dirname $LEASE_OUTPUT > ${b.file("scratch")}; echo result > $LEASE_OUTPUT`);
     await b.drained();
     const [scratch] = b.lines("scratch");
-    expect([dirname(scratch!), existsSync(scratch!)]).toEqual(["/tmp", false]);
+    expect([dirname(scratch!), existsSync(scratch!)]).toEqual([tmpdir(), false]);
   });
 
   test("is registered while it works, and then as having ended cleanly", async (b) => {

@@ -14,7 +14,7 @@ import type { Store } from "../../src/store/store.ts";
 import { intercept, temporaryFolder } from "../leasing/fixture.ts";
 import { ManualClock } from "../support/clock.ts";
 import { Chance } from "./chance.ts";
-import { object, Objection } from "./checker.ts";
+import { object } from "./checker.ts";
 import { SimProcess, type Faults } from "./process.ts";
 import { Recorder } from "./recorder.ts";
 import { SimWorker, type SimTask } from "./worker.ts";
@@ -214,5 +214,3 @@ export class World {
       .map(({ worker }) => worker.id);
   }
 }
-
-export { Objection };
