@@ -7,7 +7,7 @@
 const LF = 10;
 const CR = 13;
 const TAIL_BYTES = 8 * 1024;
-const TAIL_PIECES = 1_000;
+const FIRST_TAIL_BYTES = 256;
 const LINE_LIMIT = 500;
 
 export class LineCounter {
@@ -35,31 +35,35 @@ export class LineCounter {
 
 /** The newest few kilobytes of what was printed, for "last line" and the audit trail. */
 export class Tail {
-  #pieces: Uint8Array[] = [];
+  #buffer = new Uint8Array(FIRST_TAIL_BYTES);
   #size = 0;
 
   add(piece: Uint8Array): void {
-    // A copy: the caller's bytes are only valid during the call.
-    const kept = piece.slice(Math.max(0, piece.length - TAIL_BYTES));
-    this.#pieces.push(kept);
-    this.#size += kept.length;
-    if (this.#size > 4 * TAIL_BYTES || this.#pieces.length > TAIL_PIECES) this.#pieces = [this.#join()];
-    if (this.#pieces.length === 1) this.#size = this.#pieces[0]?.length ?? 0;
+    const fresh = piece.length > TAIL_BYTES ? piece.subarray(piece.length - TAIL_BYTES) : piece;
+    if (this.#size + fresh.length > this.#buffer.length) this.#makeRoom(fresh.length);
+    this.#buffer.set(fresh, this.#size);
+    this.#size += fresh.length;
   }
 
-  #join(): Uint8Array {
-    const all = new Uint8Array(this.#size);
-    let at = 0;
-    for (const piece of this.#pieces) {
-      all.set(piece, at);
-      at += piece.length;
+  /** Grows up to twice what is kept, so that the old half is given up only now and then, and without any garbage. */
+  #makeRoom(bytes: number): void {
+    const kept = Math.min(this.#size, Math.max(0, TAIL_BYTES - bytes));
+    const wanted = Math.min(2 * TAIL_BYTES, Math.max(2 * this.#buffer.length, this.#size + bytes));
+    if (this.#buffer.length < wanted) {
+      const grown = new Uint8Array(wanted);
+      grown.set(this.#buffer.subarray(0, this.#size));
+      this.#buffer = grown;
     }
-    return all.slice(Math.max(0, all.length - TAIL_BYTES));
+    if (this.#size + bytes <= this.#buffer.length) return;
+    this.#buffer.copyWithin(0, this.#size - kept, this.#size);
+    this.#size = kept;
   }
 
   /** The last `most` lines that say something, oldest first. */
   lines(most: number): string[] {
-    const lines = new TextDecoder().decode(this.#join()).split(/[\r\n]+/);
+    const lines = new TextDecoder()
+      .decode(this.#buffer.subarray(Math.max(0, this.#size - TAIL_BYTES), this.#size))
+      .split(/[\r\n]+/);
     const spoken = lines.filter((line) => line.trim() !== "").slice(-most);
     return spoken.map((line) => (line.length > LINE_LIMIT ? `${line.slice(0, LINE_LIMIT)}…` : line));
   }
