@@ -60,6 +60,8 @@ function spawnWithPipes(options: SpawnOptions): Child {
     stdout: "pipe",
     stderr: "pipe",
     detached: true,
+    // Else it begins to read before it is asked to, without bounds.
+    lazy: true,
   });
   const readers = [child.stdout.getReader(), child.stderr.getReader()];
   const read = async (index: number, stream: Stream) => {

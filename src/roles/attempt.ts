@@ -264,9 +264,10 @@ export class Attempt {
       try {
         return await write();
       } catch (error) {
-        if (this.lease.remaining() < delay_ms) throw error;
+        const remaining_ms = this.lease.remaining();
+        if (remaining_ms <= 0) throw error;
         this.#say("warn", `its end could not be written, trying again: ${errorText(error)}`);
-        await sleep(this.#options.clock, delay_ms);
+        await sleep(this.#options.clock, Math.min(delay_ms, remaining_ms));
       }
     }
   }

@@ -6,7 +6,7 @@
 import type { Clock } from "../core/clock.ts";
 import { sleep } from "../core/clock.ts";
 import type { ProcessIdentity } from "../core/records.ts";
-import { bootId, environments, groupMembers, isProvenDead, processGroup } from "../platform/machine.ts";
+import { environments, isProvenDead, processGroup } from "../platform/machine.ts";
 import { groupLives, signalGroup } from "../runner/group.ts";
 
 export interface Remains {
@@ -28,21 +28,12 @@ export async function killRemains(remains: Remains, marked: MarkedProcesses, clo
   return groups.length;
 }
 
+/** What was noted, and what says of itself that it belongs to the job: a worker may have died before it noted it. */
 function groupsOf(remains: Remains, marked: MarkedProcesses): number[] {
-  const { process } = remains;
-  if (process === null) return unnotedGroups(remains, marked);
-  if (process.boot_id !== bootId() || process.pid_started === 0 || !groupLives(process.pid)) return [];
-  if (!isProvenDead(process)) return [process.pid];
-  // The leader is gone. Its number stays taken while its group lives, so living members are either its own or, if the
-  // number was free in between, a stranger's: their environment tells.
-  const members = groupMembers(process.pid) ?? [];
-  const own = new Set(marked.of(remains));
-  return members.some((pid) => own.has(pid)) ? [process.pid] : [];
-}
-
-/** A worker killed between starting the child and noting it: what the child passed on to its own says whose they are. */
-function unnotedGroups(remains: Remains, marked: MarkedProcesses): number[] {
   const groups = marked.of(remains).map(processGroup);
+  const { process } = remains;
+  // A noted leader that still lives needs no marks, which a program may have taken out of its environment.
+  if (process !== null && process.pid_started !== 0 && !isProvenDead(process)) groups.push(process.pid);
   return [...new Set(groups.filter((group) => group !== null))];
 }
 

@@ -251,7 +251,7 @@ export class WorkerPool {
       const left = this.#options.sweep ? await this.#sweep.scanDead() : null;
       if (left !== null && left.recovered > 0) return this.#fill();
       const { pending, retrying } = await store.backlog({ queues, task });
-      if (pending + retrying === 0 && this.#idle) this.#accepting = false;
+      if (pending + retrying === 0 && this.#idle && !this.#acquiring) this.#accepting = false;
       this.#endIfDone();
     } catch (error) {
       this.#inTrouble(error);

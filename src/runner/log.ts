@@ -66,7 +66,12 @@ export class LogCapture {
   }
 
   add(stream: Stream, bytes: Uint8Array, at_ms: number): void {
-    if (bytes.length === 0) return;
+    // One read may bring any amount; the limit must hold for it as well.
+    for (let at = 0; at < bytes.length; at += CHUNK_BYTES)
+      this.#addPiece(stream, bytes.subarray(at, at + CHUNK_BYTES), at_ms);
+  }
+
+  #addPiece(stream: Stream, bytes: Uint8Array, at_ms: number): void {
     const block = this.#room(bytes.length);
     const copy = block.bytes.subarray(block.used, block.used + bytes.length);
     copy.set(bytes);

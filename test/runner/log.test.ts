@@ -63,13 +63,24 @@ describe("a log that is captured", () => {
     expect(chunks.reduce((sum, chunk) => sum + chunk.bytes, 0)).toBe(40 * 60_000);
   });
 
-  test("passes on one piece that is larger than a chunk", () => {
+  test("passes on a piece that is larger than a chunk in several, with nothing lost between them", () => {
     const capture = new LogCapture(16 * 1024 * 1024);
     const large = printed(0, CHUNK_BYTES * 2 + 1);
     capture.add("stdout", large, 0);
-    const [chunk, ...rest] = takeAll(capture);
-    expect(rest).toEqual([]);
-    expect(decodeChunk(chunk!)[0]!.bytes).toEqual(large);
+    const entries = takeAll(capture).flatMap(decodeChunk);
+    expect(entries.map(({ start, bytes: { length } }) => [start, length])).toEqual([
+      [0, CHUNK_BYTES],
+      [CHUNK_BYTES, CHUNK_BYTES],
+      [CHUNK_BYTES * 2, 1],
+    ]);
+    expect(Buffer.concat(entries.map((entry) => entry.bytes)).equals(large)).toBe(true);
+  });
+
+  test("keeps to its limit when one piece brings more than that", () => {
+    const capture = new LogCapture(4 * CHUNK_BYTES);
+    capture.add("stdout", printed(0, CHUNK_BYTES * 40), 0);
+    const kept = takeAll(capture).reduce((sum, chunk) => sum + chunk.bytes, 0);
+    expect(kept).toBeLessThanOrEqual(5 * CHUNK_BYTES);
   });
 
   test("keeps a copy: the bytes are somebody else's buffer", () => {
