@@ -65,7 +65,7 @@ function bareStatements(path: string): () => number {
       begin.run();
       for (const { id, token } of rows) {
         settle.run(id, token, "completed", null, now_ms, 0, "success", 0, null, null, null);
-        endAttempt.run(id, token, now_ms, "success", 0, null, null, null, 1);
+        endAttempt.run(id, token, now_ms, "success", 0, null, null, null, 1, null, null, null);
       }
       commit.run();
       if (rows.length !== BATCH) throw new Error("the store ran dry");
