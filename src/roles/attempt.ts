@@ -193,8 +193,7 @@ export class Attempt {
   #started(pid: number): void {
     const { clock, manager, interval_ms } = this.#options;
     const { job, token, lease_ms } = this.lease;
-    const process = identify(pid);
-    this.#process = process;
+    const process = (this.#process = identify(pid));
     this.#heartbeat.beat(0);
     const cancelNote = clock.after(NOTE_AFTER_MS, () => {
       manager.store.noteProcess([{ id: job.id, token, ...process }]).catch(() => {});
@@ -244,17 +243,19 @@ export class Attempt {
     if (stop === null || exit.cause === "not_found" || exit.cause === "not_executable") return end;
     // It had succeeded before the kill arrived; whether that still counts is for the fence to say.
     if (stop.cause === "lost") return exit.cause === "success" ? end : { ...end, cause: "expired", error: stop.why };
-    return { ...end, cause: stop.cause, error: stop.why };
+    // The code by which timeout(1) tells it, whatever the program made of being stopped.
+    const exit_code = stop.cause === "timeout" ? 124 : end.exit_code;
+    return { ...end, exit_code, cause: stop.cause, error: stop.why };
   }
 
   async #settle(end: AttemptEnd, finishLogs: () => Promise<void>): Promise<Release> {
-    const within_ms = this.#options.patience_ms?.() ?? 0;
-    const ending = { end, process: this.#process, last_lines: this.#tail.lines(LAST_LINES), within_ms };
+    const last_lines = this.#tail.lines(LAST_LINES);
+    const ending = { end, process: this.#process, last_lines, within_ms: this.#options.patience_ms?.() ?? 0 };
     const release = await this.#write(async () => {
       await finishLogs();
       return this.#options.manager.release(this.lease, ending);
     });
-    if (release.status === "stale") this.#say("warn", `its result came too late and is kept as a stale checkpoint`);
+    if (release.status === "stale") this.#say("warn", "its result came too late and is kept as a stale checkpoint");
     return release;
   }
 
@@ -273,8 +274,7 @@ export class Attempt {
   }
 
   #whyStopped(cause: "silent" | "timeout"): string {
-    const { timeout_ms } = this.lease.job.settings;
-    if (cause === "timeout") return `timeout after ${formatDuration(timeout_ms ?? 0)}`;
+    if (cause === "timeout") return `timeout after ${formatDuration(this.lease.job.settings.timeout_ms ?? 0)}`;
     return silenceText(this.lease, this.#heartbeat.elapsed(), this.#tail.lines(1)[0] ?? null);
   }
 

@@ -60,7 +60,9 @@ describe("a job that falls silent", () => {
     const { attempt, id, printed } = await started(b, talker);
     await b.pass(LEASE_MS);
     await printed("go\nnot yet\n".length);
-    await b.passUntil(attempt.settled, 1_000, 15);
+    // The grace and a bit: it is killed then, and what is left to wait for is the process itself.
+    await b.pass(10_500, 500);
+    await attempt.settled;
     expect(await b.job(id)).toMatchObject({ state: { name: "scheduled" }, result: { cause: "silent" } });
   });
 
