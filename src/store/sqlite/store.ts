@@ -196,7 +196,7 @@ export class SqliteStore implements Contract.Store {
 
   /**
    * The last connection to close a database folds its WAL back into it, and the next has to begin a new one: three of
-   * the four syncs of an enqueue. A short WAL is left for the next process instead; a long one would slow it down.
+   * the five syncs of an enqueue. A short WAL is left for the next process instead; a long one would slow it down.
    */
   async close(options: { exiting: boolean } = { exiting: false }) {
     for (const stop of this.#watches) stop();
