@@ -17,8 +17,8 @@ import {
   takeTurns,
 } from "./harness.ts";
 
-const TURNS = 12;
-const RUNS = 40;
+const TURNS = 25;
+const RUNS = 15;
 
 /** An empty program by the very build script of the project, so that its flags can't drift apart. */
 function emptyBinary(): string {

@@ -13,6 +13,7 @@ import {
   median,
   plainFigure,
   quantile,
+  quiet,
   ratioFigure,
   script,
   skipped,
@@ -61,6 +62,7 @@ async function fleet(): Promise<number> {
 
 const turns: Turn[] = [];
 for (let turn = 0; turn < TURNS; turn++) {
+  await quiet();
   const before = await xargs();
   const ours = await fleet();
   turns.push({ ours, other: (before + (await xargs())) / 2 });

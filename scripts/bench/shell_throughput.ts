@@ -10,6 +10,7 @@ import {
   job,
   leaseBinary,
   newFolder,
+  quiet,
   ratioFigure,
   skipped,
   timed,
@@ -68,6 +69,7 @@ const turns: Record<"xargs2" | "xargs4" | "parallel" | "tsp" | "nq", Turn[]> = {
   nq: [],
 };
 for (let turn = 0; turn < TURNS; turn++) {
+  await quiet();
   const before = await xargs(2);
   const two = await worker(2);
   // Both neighbours in time count, so that a machine that gets slower or faster does not favour one side.
@@ -75,6 +77,7 @@ for (let turn = 0; turn < TURNS; turn++) {
   if (has("parallel")) turns.parallel.push({ ours: two.run, other: await parallel() });
   if (has("tsp")) turns.tsp.push({ ours: two.with_enqueue, other: await spooler() });
   if (has("nq")) turns.nq.push({ ours: two.with_enqueue, other: await nq() });
+  await quiet();
   const before4 = await xargs(4);
   const four = await worker(4);
   turns.xargs4.push({ ours: four.run, other: (before4 + (await xargs(4))) / 2 });
