@@ -135,8 +135,10 @@ export function isFinished(state: JobState): state is Finished {
   return state.name === "completed" || state.name === "failed" || state.name === "cancelled";
 }
 
+export type ShownState = StateName | "cancelling" | "retrying";
+
 /** The state's name as it is shown: says more than the stored one where a person would ask. */
-export function shownState(job: Pick<Job, "state" | "token">): StateName | "cancelling" | "retrying" {
+export function shownState(job: Pick<Job, "state" | "token">): ShownState {
   if (job.state.name === "running" && job.state.cancel_requested_at_ms !== null) return "cancelling";
   if (job.state.name === "scheduled" && job.token > 0) return "retrying";
   return job.state.name;

@@ -51,6 +51,10 @@ export interface WorkerRecord {
   version: string;
   queues: readonly string[] | null;
   slots: number;
+  /** Takes no more jobs and ends with those it has. */
+  draining: boolean;
+  completed: number;
+  failed: number;
   started_at_ms: number;
   seen_at_ms: number;
   stopped_at_ms: number | null;

@@ -6,7 +6,8 @@
  * why, never as an exception. Times in answers are the store's own clock. A promise that resolved is durable.
  */
 
-import type { Job, NewJob, StateName } from "../core/job.ts";
+import type { Finished, Job, NewJob, ShownState, StateName } from "../core/job.ts";
+import type { Gaps, Learned } from "../core/learning.ts";
 import type {
   Attempt,
   Checkpoint,
@@ -25,6 +26,9 @@ export interface Store {
 
   /** All or none. A job whose key is live follows its `if_exists`: the live one's id, an error, or takes its place. */
   enqueue(jobs: readonly NewJob[]): Promise<Enqueued[]>;
+
+  /** The same for more jobs than fit in memory: all or none of what the batches hold, seen by others at the end only. */
+  enqueueAll(batches: AsyncIterable<readonly NewJob[]>): Promise<BulkEnqueued>;
 
   /** Grants up to `count` pending jobs: queues in the order given, then priority, due time, id. Promotes what is due. */
   acquire(request: AcquireRequest): Promise<Grant[]>;
@@ -75,8 +79,26 @@ export interface Store {
   /** What an attempt printed, from a position on, in order; at most `limit` pieces. */
   logs(query: { job: number; attempt: number; from: number; limit: number }): Promise<LogChunk[]>;
 
-  /** How many jobs there are, by queue and state. */
-  counts(): Promise<QueueCount[]>;
+  /** How many jobs there are, by queue and state; of all, or of those that a selection names. */
+  counts(only?: Selection): Promise<QueueCount[]>;
+
+  /** What these jobs still wait for: the dependencies that are not satisfied yet, by job and parent. */
+  parents(ids: readonly number[]): Promise<UnmetDependency[]>;
+
+  /** What has been learned about the beats of these subjects (`subjectOf`); null where nothing was recorded. */
+  learned(subjects: readonly string[]): Promise<(Learned | null)[]>;
+
+  /** How many finished jobs a prune with this query would delete, by state. */
+  prunable(query: PruneQuery): Promise<{ state: StateName; count: number }[]>;
+
+  /** Deletes the oldest of them with all that belongs to them, at most `limit`; answers how many went. */
+  prune(query: PruneQuery & { limit: number }): Promise<number>;
+
+  /** Gives back what the engine can give back cheaply, such as a long write-ahead log. */
+  tidy(): Promise<void>;
+
+  /** What the engine can tell about its own health, worst first. */
+  diagnose(): Promise<Finding[]>;
 
   /** Paused queues are not acquired from; what runs goes on. */
   setPaused(queues: readonly string[], paused: boolean): Promise<void>;
@@ -129,6 +151,46 @@ export interface Enqueued {
   created: boolean;
 }
 
+export interface BulkEnqueued {
+  /** Ids from–to in the order of the jobs; a job that a live one answered for counts with that one's id. */
+  ranges: readonly (readonly [number, number])[];
+  created: number;
+}
+
+/** All that is given must hold. */
+export interface Selection {
+  ids?: readonly number[];
+  queues?: readonly string[];
+  task?: string;
+}
+
+export interface UnmetDependency {
+  job: number;
+  parent: number;
+  /** `success`: it has to complete. `any`: it has to end. */
+  kind: "success" | "any";
+  state: StateName;
+  /** When the parent got into that state, as far as it is known. */
+  since_ms: number | null;
+}
+
+export interface PruneQuery {
+  /** Only jobs that finished at least so long ago. */
+  older_than_ms: number;
+  states: readonly Finished["name"][];
+  queues?: readonly string[];
+  task?: string;
+}
+
+export interface Finding {
+  /** What was looked at: `schema`, `integrity`, `wal`. */
+  name: string;
+  level: "ok" | "warn" | "error";
+  value: string;
+  /** What to do about it; null when there is nothing to do. */
+  advice: string | null;
+}
+
 export interface AcquireRequest {
   holder: string;
   host: string;
@@ -138,6 +200,8 @@ export interface AcquireRequest {
   task: string | null;
   /** For jobs that set none. */
   lease_ms: number;
+  /** This job and no other, whatever its queue, and even if that is paused. */
+  job?: number;
 }
 
 export interface Grant {
@@ -180,6 +244,8 @@ export interface SettleRequest {
   process: ProcessIdentity | null;
   /** What the error checkpoint says; null writes none. */
   audit: Audit | null;
+  /** What the attempt showed about the gaps between its beats, of a job whose lease is learned. */
+  gaps?: Gaps | null;
 }
 
 /** `cancelling`: a cancel request came in between; decide again, knowing it. */
@@ -246,12 +312,19 @@ export interface RetryAnswer {
   state: StateName | null;
 }
 
-export interface ListQuery {
-  states?: readonly StateName[];
-  queues?: readonly string[];
-  task?: string;
+export const SORTS = ["id", "priority", "due", "started", "finished", "attempts"] as const;
+
+export interface ListQuery extends Selection {
+  /** As shown: `retrying` and `cancelling` are parts of scheduled and running. */
+  states?: readonly ShownState[];
+  key?: string;
+  holder?: string;
+  /** Something happened to it since then. */
   since_ms?: number;
+  /** Only those behind this id in the order asked for; for paging by id. */
+  behind_id?: number;
   limit: number;
+  sort?: (typeof SORTS)[number];
   newest_first: boolean;
 }
 
