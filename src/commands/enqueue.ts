@@ -8,9 +8,24 @@ import { JOB_FLAGS, JOB_LISTS } from "./job_flags.ts";
 import { newJob } from "./new_job.ts";
 import type { JobArgs } from "./new_job.ts";
 
+const BULK = "Many at once";
+
 export default command({
   meta: { name: "enqueue", description: "Queue a command and print its id" },
-  args: JOB_FLAGS,
+  args: {
+    ...JOB_FLAGS,
+    from: {
+      type: "string",
+      valueHint: "FILE|-",
+      description: "Queue a job for each line of this file, all or none: JSON, or text with --lines",
+      section: BULK,
+    },
+    lines: {
+      type: "boolean",
+      description: "The lines are words: each takes the place of {} in the command, or goes behind it",
+      section: BULK,
+    },
+  },
   repeat: JOB_LISTS,
   rest: "command",
   examples: [
@@ -18,17 +33,34 @@ export default command({
     ["lease enqueue -c 'make 2>&1 | tee out.log'", "runs a shell line"],
     ["lease enqueue -q mail --input @letter.txt -- bob@example.com", "for the workers of queue mail"],
     ["lease enqueue --at 'tomorrow 9:00' -- ./report.sh", "not before then, in local time"],
+    [
+      "lease enqueue --from jobs.jsonl",
+      'a job per line, all or none: {"argv": ["./thumb.sh", "a.png"], "lease": "30s"}',
+    ],
+    ["ls *.png | lease enqueue --from - --lines -- ./thumb.sh {}", "a job per line of text"],
     ["lease enqueue --key nightly --lease 20m --retries 1 -- ./backup.sh", "one at a time, silent for up to 20m"],
   ],
   notes: [
     "Prints only the id, so that `id=$(lease enqueue -- …)` works. The working folder is recorded.",
+    "With --from it prints an id per line. A JSON line has the names of the flags (retry_on for --retry-on), and argv or shell; flags are the defaults of every line. With -c, {} stands for the line as one quoted word. Empty lines of text count, as with GNU parallel; empty lines of JSON don't.",
+    "An --input that begins with @ is a file; @@ stands for a text that begins with @.",
     "A time without a day (--at 18:30) is the next time it is that late; a moment that has passed is refused, as at(1) does. A time that comes twice when clocks go back means the first that is still ahead; one that is skipped when they go forward means the moment at which it would have come.",
   ],
   run: async ({ args, lists, rest, given, io }) => {
-    if (given.has("if_exists") && args.key === undefined) {
+    const { from, lines } = args;
+    if (lines && from === undefined)
+      throw new LeaseError("usage", "--lines of what? Name a file by --from, - for stdin");
+    if (given.has("if_exists") && args.key === undefined && (from === undefined || lines)) {
       throw new LeaseError("usage", "--if-exists says what to do about a --key: give that as well");
     }
+    if (from === "-" && args.input === "-") {
+      throw new LeaseError("usage", "--from and --input can't both read stdin: give one of them a file");
+    }
     const job = await newJob(args as JobArgs, lists, rest, io);
+    if (from !== undefined) {
+      const { enqueueBulk } = await import("./bulk.ts");
+      return enqueueBulk({ from, lines, defaults: job, shell: args.shell }, args, io);
+    }
     // Also here, so that a job that will be refused does not make a store.
     checkNewJob(job);
     const [queued] = await withStore(args, io, { create: true }, ({ store }) => store.enqueue([job]));

@@ -38,7 +38,10 @@ export interface Store {
   /** All or none. A job whose key is live follows its `if_exists`: the live one's id, an error, or takes its place. */
   enqueue(jobs: readonly NewJob[]): Promise<Enqueued[]>;
 
-  /** The same for more jobs than fit in memory: all or none of what the batches hold, seen by others at the end only. */
+  /**
+   * The same for more jobs than fit in memory: all or none of what the batches hold, seen by others at the end only. The
+   * error about a job has its `index`, counted over all batches.
+   */
   enqueueAll(batches: AsyncIterable<readonly NewJob[]>): Promise<BulkEnqueued>;
 
   /** Grants up to `count` pending jobs: queues in the order given, then priority, due time, id. Promotes what is due. */

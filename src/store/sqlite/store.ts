@@ -11,7 +11,7 @@ import type { CheckpointQuery, ExpiredQuery, ListQuery, PruneQuery, Selection } 
 import type * as Contract from "../store.ts";
 import { cancel, noteRecovery, recovery, retry, trimCheckpoints } from "./change.ts";
 import { acquire, appendLogs, extend, firstReady, mayAcquire, noteProcess, promote } from "./claim.ts";
-import { enqueue, enqueueAll } from "./enqueue.ts";
+import { enqueue } from "./enqueue.ts";
 import { learned } from "./learned.ts";
 import { backlog, checkpoints, counts, expired, jobs, list, parents } from "./read.ts";
 import { toAttempt, toWorker, workerColumns } from "./rows.ts";
@@ -47,7 +47,8 @@ export class SqliteStore implements Contract.Store {
     return this.#writer.write(RANK.normal, () => enqueue(this.#statements, batch, this.#now()));
   }
 
-  enqueueAll(batches: AsyncIterable<readonly NewJob[]>) {
+  async enqueueAll(batches: AsyncIterable<readonly NewJob[]>) {
+    const { enqueueAll } = await import("./bulk.ts");
     return this.#writer.writeLong(() => enqueueAll(this.#statements, batches, this.#now()));
   }
 
