@@ -11,7 +11,11 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 . scripts/setup.sh
 
+<<<<<<< HEAD
 all=(cold_enqueue bulk store_size store_drain flood chatty shell_throughput fleet pickup)
+=======
+all=(cold_enqueue store_size store_drain flood chatty shell_throughput fleet pickup recover)
+>>>>>>> main
 names=()
 for word in "$@"; do
   case $word in

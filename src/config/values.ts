@@ -101,12 +101,12 @@ function notAVariable(key: string, name: string, text: string): string {
   return `${name} "${key}" is not a variable's name${comma}`;
 }
 
-/** `auto`: learned from earlier runs. */
-export function parseLease(text: string, name: string): number | "auto" {
-  return text === "auto" ? "auto" : parseDuration(text, name);
-}
-
 /** `never` is null. */
 export function parseGrace(text: string, name: string): number | null {
   return text === "never" ? null : parseDuration(text, name);
+}
+
+/** `auto` is learned from earlier runs. */
+export function parseLease(text: string, name: string): number | "auto" {
+  return text === "auto" ? "auto" : parseDuration(text, name);
 }

@@ -3,19 +3,20 @@
  */
 
 import { statSync } from "node:fs";
-import type { Clock, Random } from "../../core/clock.ts";
+import type { Clock, MachineTime, Random } from "../../core/clock.ts";
 import type { NewJob } from "../../core/job.ts";
 import type { LogChunk, SweepCounts, WorkerRecord } from "../../core/records.ts";
 import type { SqlDatabase } from "../../platform/platform.ts";
-import type { CheckpointQuery, ExpiredQuery, ListQuery, PruneQuery, Selection } from "../queries.ts";
+import type { CheckpointQuery, ExpiredQuery, ListQuery, LogQuery, PruneQuery, Selection } from "../queries.ts";
 import type * as Contract from "../store.ts";
-import { cancel, noteRecovery, recovery, retry, trimCheckpoints } from "./change.ts";
+import { cancel, noteRecovery, recovery, retry } from "./change.ts";
 import { acquire, appendLogs, extend, firstReady, mayAcquire, noteProcess, promote } from "./claim.ts";
 import { enqueue } from "./enqueue.ts";
 import { learned } from "./learned.ts";
 import { backlog, checkpoints, counts, expired, jobs, list, parents } from "./read.ts";
 import { toAttempt, toWorker, workerColumns } from "./rows.ts";
-import { checkpoint, recover, settle } from "./settle.ts";
+import { recover } from "./recover.ts";
+import { checkpoint, settle } from "./settle.ts";
 import { Statements } from "./statements.ts";
 import { watchCommits } from "./watch.ts";
 import { RANK, Writer } from "./writer.ts";
@@ -29,6 +30,7 @@ export interface SqliteStoreOptions {
 
 export class SqliteStore implements Contract.Store {
   readonly location: string;
+  readonly shares_clock = true;
   readonly #database: SqlDatabase;
   readonly #statements: Statements;
   readonly #writer: Writer;
@@ -117,7 +119,7 @@ export class SqliteStore implements Contract.Store {
     return checkpoints(this.#statements, query);
   }
 
-  async logs({ job, attempt, from, limit }: { job: number; attempt: number; from: number; limit: number }) {
+  async logs({ job, attempt, from, limit }: LogQuery) {
     return this.#statements.get("logs").all(job, attempt, from, limit) as unknown as LogChunk[];
   }
 
@@ -213,8 +215,15 @@ export class SqliteStore implements Contract.Store {
     }
   }
 
-  trimCheckpoints(keep: number) {
-    return this.#writer.write(RANK.housekeeping, () => trimCheckpoints(this.#statements, keep));
+  async trimCheckpoints(keep: number) {
+    const { trimmable, trim } = await import("./trim.ts");
+    const { found, done } = trimmable(this.#statements, keep);
+    let removed = 0;
+    for (const part of found) {
+      removed += await this.#writer.write(RANK.housekeeping, () => trim(this.#statements, part, keep));
+    }
+    if (done !== null) await this.#writer.write(RANK.housekeeping, () => done(this.#statements));
+    return removed;
   }
 
   watch(changed: () => void) {
@@ -223,6 +232,13 @@ export class SqliteStore implements Contract.Store {
     return () => {
       if (this.#watches.delete(stop)) stop();
     };
+  }
+
+  async noticeJump(now: MachineTime, hold_ms: number) {
+    const { isSteady, noticeJump } = await import("./jump.ts");
+    const reading = { ...now, hold_ms, wall_ms: this.#now() };
+    if (isSteady(this.#statements, reading)) return false;
+    return this.#writer.write(RANK.housekeeping, () => noticeJump(this.#statements, reading));
   }
 
   async now() {
