@@ -11,11 +11,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 . scripts/setup.sh
 
-<<<<<<< HEAD
-all=(cold_enqueue bulk store_size store_drain flood chatty shell_throughput fleet pickup)
-=======
-all=(cold_enqueue store_size store_drain flood chatty shell_throughput fleet pickup recover)
->>>>>>> main
+all=(cold_enqueue bulk store_size store_drain flood chatty shell_throughput fleet pickup recover)
 names=()
 for word in "$@"; do
   case $word in

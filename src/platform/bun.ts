@@ -72,7 +72,8 @@ function spawnWithPipes(options: SpawnOptions): Child {
     for (;;) {
       const chunk = await readers[index]?.read();
       if (chunk?.value === undefined) return;
-      options.onOutput(stream, chunk.value);
+      const taken = options.onOutput(stream, chunk.value);
+      if (taken !== undefined) await taken;
     }
   };
   return {
@@ -101,7 +102,7 @@ function spawnInTerminal(options: SpawnOptions): Child {
     terminal: {
       cols: PTY_COLUMNS,
       rows: PTY_ROWS,
-      data: (_terminal, bytes) => options.onOutput("stdout", bytes),
+      data: (_terminal, bytes) => void options.onOutput("stdout", bytes),
       exit: () => ended.resolve(),
     },
   });

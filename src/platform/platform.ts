@@ -31,8 +31,11 @@ export interface SpawnOptions {
   input: Uint8Array | null;
   /** Give the child a terminal instead of pipes; everything then arrives as stdout. */
   pty: boolean;
-  /** Called for what the child printed, as it arrives; the bytes are only valid during the call. */
-  onOutput: (stream: Stream, bytes: Uint8Array) => void;
+  /**
+   * Called for what the child printed, as it arrives; the bytes are only valid during the call. Until a promise that it
+   * returns is settled no more of that stream is read, where the runtime can hold it back (a terminal can't be).
+   */
+  onOutput: (stream: Stream, bytes: Uint8Array) => void | Promise<void>;
 }
 
 export interface Child {

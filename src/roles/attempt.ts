@@ -48,6 +48,8 @@ export interface AttemptOptions {
   log_dir: string | null;
   /** A folder for the files of LEASE_OUTPUT. */
   scratch: string;
+  /** Also told what the job prints; a promise holds back the job until it is settled. */
+  onOutput?: (stream: Stream, bytes: Uint8Array) => void | Promise<void>;
   /** How long the end of an attempt may wait to share a commit. */
   patience_ms?: () => number;
 }
@@ -71,6 +73,7 @@ export class Attempt {
   readonly #lines: Record<Stream, LineCounter> = { stdout: new LineCounter(), stderr: new LineCounter() };
   /** For a lease that is learned. */
   readonly #recorder: GapRecorder | null;
+  readonly #beat: Beat;
   #run: Run | null = null;
   #keeper: Keeper | null = null;
   #process: ProcessIdentity | null = null;
@@ -81,6 +84,7 @@ export class Attempt {
   constructor(lease: Lease, options: AttemptOptions) {
     this.lease = lease;
     this.#options = options;
+    this.#beat = lease.job.settings.beat ?? options.beat;
     this.#heartbeat = new Heartbeat(options.clock, (error) => this.#say("error", `a callback failed: ${error}`));
     const learns = (lease.job.settings.lease_ms ?? (options.learn ? "auto" : null)) === "auto";
     this.#recorder = learns ? new GapRecorder(this.#heartbeat, options.clock) : null;
@@ -146,6 +150,7 @@ export class Attempt {
           file?.write(bytes);
           this.#printed(stream, bytes);
           wakeLogs();
+          return this.#options.onOutput?.(stream, bytes);
         },
       },
       clock,
@@ -252,11 +257,10 @@ export class Attempt {
   }
 
   async #settle(end: AttemptEnd, finishLogs: () => Promise<void>): Promise<Release> {
-    const last_lines = this.#tail.lines(LAST_LINES);
     const within_ms = this.#options.patience_ms?.() ?? 0;
     // One that was stopped says nothing about how long it would have been silent.
     const gaps = end.cause === "success" || end.cause === "exit" ? (this.#recorder?.gaps ?? null) : null;
-    const ending = { end, process: this.#process, last_lines, within_ms, gaps };
+    const ending = { end, process: this.#process, last_lines: this.#tail.lines(LAST_LINES), within_ms, gaps };
     const release = await this.#write(async () => {
       await finishLogs();
       return this.#options.manager.release(this.lease, ending);
@@ -288,10 +292,6 @@ export class Attempt {
     const often = in_a_row >= FAILURES_REPORTED;
     const row = often ? `, ${in_a_row} times in a row` : "";
     this.#say(often ? "error" : "warn", `its lease could not be extended${row}: ${errorText(error)}`);
-  }
-
-  get #beat(): Beat {
-    return this.lease.job.settings.beat ?? this.#options.beat;
   }
 
   #say(level: Parameters<Report>[0], text: string): void {

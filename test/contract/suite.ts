@@ -8,6 +8,7 @@ import { acquireContract } from "./acquire.ts";
 import { controlContract } from "./control.ts";
 import { dependenciesContract } from "./dependencies.ts";
 import { enqueueContract } from "./enqueue.ts";
+import { enqueueOptionsContract } from "./enqueue_options.ts";
 import { handlesContract } from "./handles.ts";
 import { holderContract } from "./holder.ts";
 import { logsContract } from "./logs.ts";
@@ -21,6 +22,7 @@ export function storeContract(name: string, open: OpenStore): void {
   describe(`the ${name} store`, () => {
     const test = storeTest(open);
     enqueueContract(test);
+    enqueueOptionsContract(test);
     acquireContract(test);
     holderContract(test);
     settleContract(test);

@@ -6,22 +6,33 @@ import { LeaseError } from "../../core/errors.ts";
 import type { NewJob, StateName } from "../../core/job.ts";
 import { checkNewJob } from "../../core/new_job.ts";
 import type { SqlValue } from "../../platform/platform.ts";
-import type { Enqueued } from "../store.ts";
+import type { Enqueued, EnqueueOptions } from "../store.ts";
+import { acquireOne } from "./claim.ts";
 import { addDependencies, freeChildren } from "./dependencies.ts";
 import { envColumn, leaseColumn, settingsColumn } from "./rows.ts";
 import type { Statements } from "./statements.ts";
 
-export function enqueue(statements: Statements, jobs: readonly NewJob[], now_ms: number): Enqueued[] {
-  return jobs.map((job) => enqueueOne(statements, job, now_ms));
+export function enqueue(
+  statements: Statements,
+  jobs: readonly NewJob[],
+  now_ms: number,
+  { acquire, done_answers = false }: EnqueueOptions,
+): Enqueued[] {
+  const queued = jobs.map((job) => enqueueOne(statements, job, now_ms, done_answers));
+  if (acquire === undefined) return queued;
+  return queued.map((job) => ({ ...job, grant: acquireOne(statements, job.id, acquire, now_ms)[0] ?? null }));
 }
 
-export function enqueueOne(statements: Statements, job: NewJob, now_ms: number): Enqueued {
+export function enqueueOne(statements: Statements, job: NewJob, now_ms: number, done_answers = false): Enqueued {
   checkNewJob(job);
   const live = job.key === null ? null : statements.get("liveByKey").get(job.key);
   if (live !== null) {
     const id = live["id"] as number;
     if (job.if_exists === "skip") return { id, created: false };
     makeRoom(statements, job, id, live["state"] as StateName, now_ms);
+  } else if (done_answers && job.key !== null) {
+    const done = statements.get("newestByKey").get(job.key);
+    if (done !== null && done["state"] !== "cancelled") return { id: done["id"] as number, created: false };
   }
   return { id: insert(statements, job, now_ms), created: true };
 }

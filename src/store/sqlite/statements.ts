@@ -49,6 +49,7 @@ export const SQL = {
   insertInput: "INSERT INTO inputs (job_id, data) VALUES (?1, ?2)",
   liveByKey: `SELECT id, state FROM jobs
     WHERE key = ?1 AND state IN ('blocked', 'scheduled', 'pending', 'running')`,
+  newestByKey: "SELECT id, state FROM jobs WHERE key = ?1 ORDER BY id DESC LIMIT 1",
   cancelWaiting: `UPDATE jobs SET state = 'cancelled', finished_at_ms = ?2, reason = ?3
     WHERE id = ?1 AND state IN ('blocked', 'scheduled', 'pending')`,
   requestCancel: `UPDATE jobs SET cancel_requested_at_ms = coalesce(cancel_requested_at_ms, ?2),

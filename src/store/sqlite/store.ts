@@ -45,8 +45,8 @@ export class SqliteStore implements Contract.Store {
     this.#clock = options.clock;
   }
 
-  enqueue(batch: readonly NewJob[]) {
-    return this.#writer.write(RANK.normal, () => enqueue(this.#statements, batch, this.#now()));
+  enqueue(batch: readonly NewJob[], options: Contract.EnqueueOptions = {}) {
+    return this.#writer.write(RANK.normal, () => enqueue(this.#statements, batch, this.#now(), options));
   }
 
   async enqueueAll(batches: AsyncIterable<readonly NewJob[]>) {
