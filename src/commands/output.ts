@@ -5,7 +5,6 @@
  */
 
 import { write as writeFile } from "node:fs";
-import { promisify } from "node:util";
 
 type Stream = "stdout" | "stderr";
 
@@ -15,7 +14,11 @@ const GATHERED_BYTES = 1024 * 1024;
 const PIECE_BYTES = 256 * 1024;
 const FULL_PIPE_MS = 2;
 
-const write = promisify(writeFile);
+function write(file: number, bytes: Uint8Array): Promise<number> {
+  return new Promise((resolve, reject) => {
+    writeFile(file, bytes, (error, written) => (error === null ? resolve(written) : reject(error)));
+  });
+}
 
 interface Piece {
   stream: Stream;
@@ -96,8 +99,7 @@ export class Output {
   async #write(stream: Stream, bytes: Uint8Array): Promise<void> {
     for (let at = 0; at < bytes.length && !(stream in this.#broken);) {
       try {
-        const { bytesWritten } = await write(FILES[stream], bytes, at, bytes.length - at);
-        at += bytesWritten;
+        at += await write(FILES[stream], bytes.subarray(at));
       } catch (error) {
         const { code } = error as NodeJS.ErrnoException;
         if (code === "EAGAIN") await new Promise((resolve) => setTimeout(resolve, FULL_PIPE_MS));

@@ -67,6 +67,7 @@ export default command({
   ],
   notes: [
     "With --key: a live job with that key is followed from the beginning of its log; one that nobody runs yet, or whose runner died, is run here; of one that has completed or failed the log is printed again. One that was cancelled is run anew.",
+    "The job does not read our standard input: --input - hands that over as a whole. What it prints on stdout and stderr stays apart, byte for byte; with --pty everything is stdout.",
     "What fails is not run again unless --retries says so; what is lost is, three times.",
     {
       title: "Signals",
