@@ -5,6 +5,7 @@
 
 import { describe } from "bun:test";
 import { acquireContract } from "./acquire.ts";
+import { bulkContract } from "./bulk.ts";
 import { controlContract } from "./control.ts";
 import { dependenciesContract } from "./dependencies.ts";
 import { enqueueContract } from "./enqueue.ts";
@@ -21,6 +22,7 @@ export function storeContract(name: string, open: OpenStore): void {
   describe(`the ${name} store`, () => {
     const test = storeTest(open);
     enqueueContract(test);
+    bulkContract(test);
     acquireContract(test);
     holderContract(test);
     settleContract(test);

@@ -48,7 +48,7 @@ export class SqliteStore implements Contract.Store {
   }
 
   enqueueAll(batches: AsyncIterable<readonly NewJob[]>) {
-    return this.#writer.writeLong(() => enqueueAll(this.#statements, batches, this.#now()));
+    return this.#writer.writeLong((step) => enqueueAll(this.#statements, batches, this.#now(), step));
   }
 
   async acquire(request: Contract.AcquireRequest) {
@@ -144,7 +144,8 @@ export class SqliteStore implements Contract.Store {
 
   /** Folds back what it can without waiting for anybody; a reader that is in the way is asked again next time. */
   async tidy() {
-    if (walBytes(this.location) > TIDY_WAL_BYTES) this.#statements.sql("PRAGMA wal_checkpoint(TRUNCATE)").all();
+    if (walBytes(this.location) <= TIDY_WAL_BYTES) return;
+    this.#writer.outside(() => this.#statements.sql("PRAGMA wal_checkpoint(TRUNCATE)").all());
   }
 
   async diagnose() {
