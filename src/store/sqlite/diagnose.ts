@@ -60,9 +60,13 @@ function integrity(statements: Statements): Finding {
   return { name: "integrity", level: "error", value: problems.join("; "), advice };
 }
 
-const TALLY_ERRORS = `SELECT count(*) AS wrong FROM (
-  SELECT queue, state, max(token - 1, 0), count(*) FROM jobs WHERE finished_at_ms IS NOT NULL GROUP BY 1, 2, 3
-  EXCEPT SELECT queue, state, retries, count FROM tallies)`;
+/** Both ways: what is counted wrong, and what is counted and not there. */
+const TALLY_ERRORS = `WITH
+  real AS (SELECT queue, state, max(token - 1, 0) AS retries, count(*) AS count FROM jobs
+    WHERE finished_at_ms IS NOT NULL GROUP BY 1, 2, 3),
+  kept AS (SELECT queue, state, retries, count FROM tallies WHERE count <> 0)
+  SELECT count(*) AS wrong FROM (SELECT queue, state, retries FROM (SELECT * FROM real EXCEPT SELECT * FROM kept)
+    UNION SELECT queue, state, retries FROM (SELECT * FROM kept EXCEPT SELECT * FROM real))`;
 
 function tallies(statements: Statements): Finding {
   const wrong = statements.sql(TALLY_ERRORS).get()?.["wrong"] as number;

@@ -15,6 +15,7 @@ import type {
   Selection,
   UnmetDependency,
 } from "../queries.ts";
+import { Conditions, select } from "./conditions.ts";
 import { toAttempt, toCheckpoint, toJob } from "./rows.ts";
 import type { Statements } from "./statements.ts";
 import { SELECT_JOB } from "./statements.ts";
@@ -24,36 +25,6 @@ export function jobs(statements: Statements, ids: readonly number[]): (Job | nul
     const row = statements.get("job").get(id);
     return row === null ? null : toJob(row);
   });
-}
-
-/** Conditions that are put together at run time; `?` stands for the value. */
-class Conditions {
-  readonly params: SqlValue[] = [];
-  readonly #parts: string[] = [];
-
-  add(sql: string, value: SqlValue): void {
-    this.params.push(value);
-    this.#parts.push(sql.replace("?", `?${this.params.length}`));
-  }
-
-  /** One without a value. */
-  say(sql: string): void {
-    this.#parts.push(sql);
-  }
-
-  where(): string {
-    return this.#parts.length === 0 ? "" : `WHERE ${this.#parts.join(" AND ")}`;
-  }
-}
-
-const IS_ONE_OF = "IN (SELECT value FROM json_each(?))";
-
-function select({ ids, queues, task }: Selection): Conditions {
-  const only = new Conditions();
-  if (ids) only.add(`id ${IS_ONE_OF}`, JSON.stringify(ids));
-  if (queues) only.add(`queue ${IS_ONE_OF}`, JSON.stringify(queues));
-  if (task !== undefined) only.add("task = ?", task);
-  return only;
 }
 
 /** In words of the indexes: a state that is shown may be a part of one that is stored. */

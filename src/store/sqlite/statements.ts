@@ -129,10 +129,11 @@ export const SQL = {
     UNION ALL SELECT queue, state, count(*) FROM jobs INDEXED BY jobs_expiry WHERE state = 'running' GROUP BY queue
     UNION ALL SELECT queue, state, sum(count) AS total FROM tallies GROUP BY queue, state HAVING total > 0
     ORDER BY queue, state`,
+  deleteJob: "DELETE FROM jobs WHERE id = ?1",
   unmet: `SELECT d.job_id AS job, d.parent_id AS parent, d.kind, parent.state,
       coalesce(parent.finished_at_ms, iif(parent.state = 'running', parent.started_at_ms, parent.created_at_ms)) AS since_ms
-    FROM dependencies AS d JOIN jobs AS parent ON parent.id = d.parent_id
-    WHERE d.job_id IN (SELECT value FROM json_each(?1)) AND parent.state <> 'completed'
+    FROM dependencies AS d JOIN jobs AS parent ON parent.id = d.parent_id JOIN jobs AS child ON child.id = d.job_id
+    WHERE d.job_id IN (SELECT value FROM json_each(?1)) AND child.state = 'blocked' AND parent.state <> 'completed'
       AND (d.kind = 'success' OR parent.state NOT IN ('failed', 'cancelled'))
     ORDER BY d.job_id, d.parent_id`,
 
