@@ -18,8 +18,10 @@ export class Conditions {
     this.#parts.push(sql);
   }
 
-  where(): string {
-    return this.#parts.length === 0 ? "" : `WHERE ${this.#parts.join(" AND ")}`;
+  /** With one more that is for this place alone. */
+  where(more?: string): string {
+    const parts = more === undefined ? this.#parts : [more, ...this.#parts];
+    return parts.length === 0 ? "" : `WHERE ${parts.join(" AND ")}`;
   }
 }
 
