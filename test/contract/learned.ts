@@ -175,6 +175,18 @@ export function learnedContract(test: StoreTest): void {
       expect(await leaseOf(s, { settings: { lease_ms: 7_000 } })).toBe(7_000);
     });
 
+    test("may be one that sets none, where its worker asks for learned ones", async (s) => {
+      const lease = async (job: JobOverrides): Promise<number> => {
+        const grant = await s.granted(job, { lease_ms: 0 });
+        await s.settle(grant);
+        return grant.lease_ms;
+      };
+      expect(await lease({ queue: "a" })).toBe(UNLEARNED_MS);
+      await runs(s, 20, { queue: "a", settings: { lease_ms: null } }, 5);
+      expect(await lease({ queue: "a" })).toBe(30_000);
+      expect(await lease({ queue: "a", settings: { lease_ms: 7_000 } })).toBe(7_000);
+    });
+
     test("follows what later runs show", async (s) => {
       await runs(s, 20, {}, 5);
       await runs(s, 3, {}, 100_000);

@@ -13,8 +13,8 @@ const JOB_COLUMNS = `id, state, queue, priority, run_at_ms, token, failures, ret
 const JOB_WITH_INPUT = `SELECT ${JOB_COLUMNS}, (SELECT data FROM inputs WHERE job_id = jobs.id) AS input FROM jobs`;
 
 /** A lease of 0 is a learned one: by the job's key, or else by its queue (see subjectOf). */
-const GRANTED_MS = `CASE WHEN lease_ms > 0 THEN lease_ms WHEN lease_ms = 0 THEN coalesce((SELECT learned.lease_ms
-  FROM learned WHERE subject = iif(key IS NULL, 'queue ' || queue, 'key ' || key)), ${UNLEARNED_LEASE_MS}) ELSE ?3 END`;
+const GRANTED_MS = `coalesce(nullif(coalesce(lease_ms, ?3), 0), (SELECT learned.lease_ms FROM learned
+  WHERE subject = iif(key IS NULL, 'queue ' || queue, 'key ' || key)), ${UNLEARNED_LEASE_MS})`;
 
 const GRANT = `UPDATE jobs SET state = 'running', token = token + 1, holder = ?1, started_at_ms = ?2,
   last_beat_at_ms = ?2, expires_at_ms = ?2 + ${GRANTED_MS}, progress = NULL, message = NULL,
@@ -27,12 +27,13 @@ const END_ATTEMPT = `UPDATE attempts SET ended_at_ms = ?3, cause = ?4, exit_code
   last_line = coalesce(?8, last_line), beats = max(beats, ?9), boot_id = coalesce(boot_id, ?10), pid = coalesce(pid, ?11),
   pid_started = coalesce(pid_started, ?12) WHERE job_id = ?1 AND attempt = ?2`;
 
-const SETTLE = `UPDATE jobs SET state = ?3, run_at_ms = coalesce(?4, run_at_ms), finished_at_ms = ?5, failures = ?6,
+const OUTCOME = `state = ?3, run_at_ms = coalesce(?4, run_at_ms), finished_at_ms = ?5, failures = ?6,
   cause = ?7, exit_code = ?8, error = ?9, output = ?10,
   reason = CASE WHEN ?3 = 'cancelled' THEN coalesce(?11, reason) ELSE ?11 END, holder = NULL, expires_at_ms = NULL,
-  cancel_requested_at_ms = NULL
-  WHERE id = ?1 AND state = 'running' AND token = ?2
-    AND (cancel_requested_at_ms IS NULL OR ?3 IN ('completed', 'cancelled'))`;
+  cancel_requested_at_ms = NULL`;
+
+/** Still running, and nobody asked for an end of which this outcome knows nothing. */
+const UNDISTURBED = "state = 'running' AND (cancel_requested_at_ms IS NULL OR ?3 IN ('completed', 'cancelled'))";
 
 /** The given queues; null: all. */
 const NAMED = "(?1 IS NULL OR queue IN (SELECT value FROM json_each(?1)))";
@@ -88,8 +89,11 @@ export const SQL = {
     expires_at_ms = iif(?8 AND last_beat_at_ms <= ?7, max(expires_at_ms, ?3), ?3),
     last_beat_at_ms = iif(?8 AND last_beat_at_ms <= ?7, max(last_beat_at_ms, ?4), coalesce(?4, last_beat_at_ms)),
     progress = coalesce(?5, progress), message = coalesce(?6, message)
-    WHERE id = ?1 AND state = 'running' AND token = ?2 AND expires_at_ms >= ?7
+    WHERE id = ?1 AND state = 'running' AND token = ?2 AND expires_at_ms >= ?9
     RETURNING expires_at_ms, cancel_requested_at_ms`,
+  cutLeases: `UPDATE jobs SET expires_at_ms = ?1 + granted.lease_ms, last_beat_at_ms = min(last_beat_at_ms, ?1)
+    FROM attempts AS granted WHERE granted.job_id = jobs.id AND granted.attempt = jobs.token
+      AND jobs.state = 'running' AND jobs.expires_at_ms > ?1 + granted.lease_ms`,
   countBeats: "UPDATE attempts SET beats = max(beats, ?3) WHERE job_id = ?1 AND attempt = ?2",
   fence: "SELECT state, token, expires_at_ms, cancel_requested_at_ms, task FROM jobs WHERE id = ?1",
   noteProcess: `UPDATE attempts SET boot_id = ?3, pid = ?4, pid_started = ?5
@@ -98,10 +102,21 @@ export const SQL = {
   trimLog: "DELETE FROM logs WHERE job_id = ?1 AND attempt = ?2 AND start >= ?3 AND start + bytes <= ?4",
   logs: `SELECT start, bytes, data FROM logs WHERE job_id = ?1 AND attempt = ?2 AND start >= ?3
     ORDER BY start LIMIT ?4`,
-  settle: SETTLE,
-  recover: `${SETTLE} AND expires_at_ms = ?12`,
+  anyLog: "SELECT 1 AS found FROM logs WHERE job_id = ?1 AND attempt = ?2 LIMIT 1",
+  lastLogs: `SELECT start, bytes, data FROM logs WHERE job_id = ?1 AND attempt = ?2 ORDER BY start DESC LIMIT ?3`,
+  settle: `UPDATE jobs SET ${OUTCOME} WHERE id = ?1 AND token = ?2 AND ${UNDISTURBED}`,
+  recover: `UPDATE jobs SET ${OUTCOME}
+    FROM (SELECT value ->> 0 AS id, value ->> 1 AS token, value ->> 2 AS expires_at_ms FROM json_each(?1)) AS r
+    WHERE jobs.id = r.id AND jobs.token = r.token AND jobs.expires_at_ms = r.expires_at_ms AND ${UNDISTURBED}
+    RETURNING id`,
+  endAttempts: `UPDATE attempts SET ended_at_ms = ?2, cause = ?3, exit_code = ?4, signal = ?5, error = ?6
+    FROM (SELECT value ->> 0 AS id, value ->> 1 AS token FROM json_each(?1)) AS r
+    WHERE attempts.job_id = r.id AND attempts.attempt = r.token`,
+  insertCheckpoints: `INSERT INTO checkpoints (job_id, task, kind, token, at_ms, text)
+    SELECT jobs.id, jobs.task, 'error', value ->> 1, ?2, value ->> 2 FROM json_each(?1) JOIN jobs ON jobs.id = value ->> 0`,
   endAttempt: END_ATTEMPT,
-  insertCheckpoint: `INSERT INTO checkpoints (job_id, task, kind, token, at_ms, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6)`,
+  insertCheckpoint: `INSERT INTO checkpoints (job_id, task, kind, token, at_ms, text)
+    VALUES (?1, (SELECT task FROM jobs WHERE id = ?1), ?2, ?3, ?4, ?5)`,
 
   expired: `${JOB_WITH_INPUT} WHERE state = 'running' AND expires_at_ms < ?1 AND (expires_at_ms, id) > (?2, ?3)
     ORDER BY expires_at_ms, id LIMIT ?4`,
@@ -160,8 +175,10 @@ export const SQL = {
   getMeta: "SELECT value FROM meta WHERE name = ?1",
   setMeta: "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = ?2",
   newestCheckpoint: "SELECT max(id) AS id FROM checkpoints",
-  touchedTasks: "SELECT DISTINCT task FROM checkpoints WHERE id > ?1 AND task IS NOT NULL",
-  touchedJobs: "SELECT DISTINCT job_id FROM checkpoints WHERE id > ?1 AND task IS NULL",
+  fullTasks: `SELECT DISTINCT task FROM checkpoints AS new WHERE id > ?1 AND task IS NOT NULL
+    AND EXISTS (SELECT 1 FROM checkpoints WHERE task = new.task LIMIT 1 OFFSET ?2)`,
+  fullJobs: `SELECT DISTINCT job_id FROM checkpoints AS new WHERE id > ?1 AND task IS NULL
+    AND EXISTS (SELECT 1 FROM checkpoints WHERE job_id = new.job_id LIMIT 1 OFFSET ?2)`,
   trimTask: `DELETE FROM checkpoints WHERE task = ?1 AND ${SPARE}
     AND id NOT IN (SELECT id FROM checkpoints WHERE task = ?1 ORDER BY id DESC LIMIT ?2)`,
   trimJob: `DELETE FROM checkpoints WHERE job_id = ?1 AND ${SPARE}

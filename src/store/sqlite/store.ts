@@ -7,9 +7,9 @@ import type { Clock, Random } from "../../core/clock.ts";
 import type { NewJob } from "../../core/job.ts";
 import type { LogChunk, SweepCounts, WorkerRecord } from "../../core/records.ts";
 import type { SqlDatabase } from "../../platform/platform.ts";
-import type { CheckpointQuery, ExpiredQuery, ListQuery, PruneQuery, Selection } from "../queries.ts";
+import type { CheckpointQuery, ExpiredQuery, ListQuery, LogQuery, PruneQuery, Selection } from "../queries.ts";
 import type * as Contract from "../store.ts";
-import { cancel, noteRecovery, recovery, retry, trimCheckpoints } from "./change.ts";
+import { cancel, noteRecovery, recovery, retry } from "./change.ts";
 import { acquire, appendLogs, extend, firstReady, mayAcquire, noteProcess, promote } from "./claim.ts";
 import { enqueue, enqueueAll } from "./enqueue.ts";
 import { explain } from "./failure.ts";
@@ -17,7 +17,8 @@ import { learned } from "./learned.ts";
 import { list } from "./list.ts";
 import { backlog, checkpoints, counts, expired, jobs, parents } from "./read.ts";
 import { toAttempt, toWorker, workerColumns } from "./rows.ts";
-import { checkpoint, recover, settle } from "./settle.ts";
+import { recover } from "./recover.ts";
+import { checkpoint, settle } from "./settle.ts";
 import { Statements } from "./statements.ts";
 import { watchCommits } from "./watch.ts";
 import { RANK, Writer } from "./writer.ts";
@@ -31,6 +32,7 @@ export interface SqliteStoreOptions {
 
 export class SqliteStore implements Contract.Store {
   readonly location: string;
+  readonly shares_clock = true;
   readonly #database: SqlDatabase;
   readonly #statements: Statements;
   readonly #writer: Writer;
@@ -118,7 +120,7 @@ export class SqliteStore implements Contract.Store {
     return this.#read(() => checkpoints(this.#statements, query));
   }
 
-  async logs({ job, attempt, from, limit }: { job: number; attempt: number; from: number; limit: number }) {
+  async logs({ job, attempt, from, limit }: LogQuery) {
     const rows = this.#read(() => this.#statements.get("logs").all(job, attempt, from, limit));
     return rows as unknown as LogChunk[];
   }
@@ -216,8 +218,15 @@ export class SqliteStore implements Contract.Store {
     }
   }
 
-  trimCheckpoints(keep: number) {
-    return this.#writer.write(RANK.housekeeping, () => trimCheckpoints(this.#statements, keep));
+  async trimCheckpoints(keep: number) {
+    const { trimmable, trim } = await import("./trim.ts");
+    const { found, done } = this.#read(() => trimmable(this.#statements, keep));
+    let removed = 0;
+    for (const part of found) {
+      removed += await this.#writer.write(RANK.housekeeping, () => trim(this.#statements, part, keep));
+    }
+    if (done !== null) await this.#writer.write(RANK.housekeeping, () => done(this.#statements));
+    return removed;
   }
 
   watch(changed: () => void) {
@@ -226,6 +235,12 @@ export class SqliteStore implements Contract.Store {
     return () => {
       if (this.#watches.delete(stop)) stop();
     };
+  }
+
+  async noticeJump(reading: { boot_id: string; mono_ms: number; hold_ms: number }) {
+    const { isSteady, noticeJump } = await import("./jump.ts");
+    if (this.#read(() => isSteady(this.#statements, reading, this.#now()))) return false;
+    return this.#writer.write(RANK.housekeeping, () => noticeJump(this.#statements, reading, this.#now()));
   }
 
   async now() {
