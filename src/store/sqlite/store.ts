@@ -3,7 +3,7 @@
  */
 
 import { statSync } from "node:fs";
-import type { Clock, Random } from "../../core/clock.ts";
+import type { Clock, MachineTime, Random } from "../../core/clock.ts";
 import type { NewJob } from "../../core/job.ts";
 import type { LogChunk, SweepCounts, WorkerRecord } from "../../core/records.ts";
 import type { SqlDatabase } from "../../platform/platform.ts";
@@ -237,10 +237,11 @@ export class SqliteStore implements Contract.Store {
     };
   }
 
-  async noticeJump(reading: { boot_id: string; mono_ms: number; hold_ms: number }) {
+  async noticeJump(now: MachineTime, hold_ms: number) {
     const { isSteady, noticeJump } = await import("./jump.ts");
-    if (this.#read(() => isSteady(this.#statements, reading, this.#now()))) return false;
-    return this.#writer.write(RANK.housekeeping, () => noticeJump(this.#statements, reading, this.#now()));
+    const reading = { ...now, hold_ms, wall_ms: this.#now() };
+    if (this.#read(() => isSteady(this.#statements, reading))) return false;
+    return this.#writer.write(RANK.housekeeping, () => noticeJump(this.#statements, reading));
   }
 
   async now() {
