@@ -92,8 +92,8 @@ export function commandSequences(exact: boolean): fc.Arbitrary<Command[]> {
       command({
         do: "list",
         query: lists(exact),
-        behind: fc.option(recent),
-        ids: fc.option(fc.array(recent, { maxLength: 4 }), { freq: 4 }),
+        behind: rarely(recent),
+        ids: rarely(fc.array(recent, { maxLength: 4 })),
       }),
     ],
     [1, command({ do: "promote" })],
@@ -121,21 +121,30 @@ function prunes(exact: boolean): fc.Arbitrary<PruneQuery & { limit: number }> {
   );
 }
 
+function rarely<T>(some: fc.Arbitrary<T>): fc.Arbitrary<T | null> {
+  return fc.oneof({ weight: 3, arbitrary: fc.constant(null) }, { weight: 1, arbitrary: some });
+}
+
+const FILTERS = ["states", "queues", "task", "key", "holder"] as const;
+
+/** Few conditions at a time: all of them together would leave nothing to put in order. */
 function lists(exact: boolean): fc.Arbitrary<ListQuery> {
   const sorts = SORTS.filter((sort) => exact || sort === "id" || sort === "priority" || sort === "attempts");
-  return fc.record(
-    {
-      states: fc.subarray([...SHOWN], { minLength: 1, maxLength: 4 }),
-      queues: fc.constantFrom(["a"], ["b", "a"]),
-      task: fc.constant("t"),
-      key: fc.constantFrom("k", "l"),
-      holder: fc.constantFrom("w1", "w2"),
-      sort: fc.constantFrom(...sorts),
-      limit: fc.constantFrom(1, 3, 1_000),
-      newest_first: fc.boolean(),
-    },
-    { requiredKeys: ["limit", "newest_first"] },
-  );
+  const filters = fc.record({
+    states: fc.subarray([...SHOWN], { minLength: 1 }),
+    queues: fc.constantFrom(["a"], ["b", "a"]),
+    task: fc.constant("t"),
+    key: fc.constantFrom("k", "l"),
+    holder: fc.constantFrom("w1", "w2"),
+  });
+  const rest = fc.record({
+    sort: fc.constantFrom(...sorts),
+    limit: fc.constantFrom(1, 3, 1_000),
+    newest_first: fc.boolean(),
+  });
+  return fc
+    .tuple(filters, rest, fc.subarray([...FILTERS], { maxLength: 2 }))
+    .map(([all, query, kept]) => ({ ...query, ...Object.fromEntries(kept.map((name) => [name, all[name]])) }));
 }
 
 type Fields<C extends Command> = { [K in keyof C]: K extends "do" ? C[K] : fc.Arbitrary<C[K]> };

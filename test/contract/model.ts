@@ -42,7 +42,8 @@ const ANSWERS = [
   "acquire one refused",
   "prune some",
   "prune none",
-  "list some",
+  "list one",
+  "list several",
   "list none",
 ];
 

@@ -208,7 +208,7 @@ export class Pair {
     };
     const found = (await this.#store.list(asked)).map(({ id }) => id);
     expect(found).toEqual(this.#model.list(asked));
-    this.#met.add(`list ${found.length > 0 ? "some" : "none"}`);
+    this.#met.add(`list ${found.length > 1 ? "several" : found.length > 0 ? "one" : "none"}`);
   }
 
   async #compareFigures(): Promise<void> {
