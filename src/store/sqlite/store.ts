@@ -10,7 +10,7 @@ import type { SqlDatabase } from "../../platform/platform.ts";
 import type { CheckpointQuery, ExpiredQuery, ListQuery, LogQuery, PruneQuery, Selection } from "../queries.ts";
 import type * as Contract from "../store.ts";
 import { cancel, noteRecovery, recovery, retry } from "./change.ts";
-import { acquire, appendLogs, extend, firstReady, mayAcquire, noteProcess, promote } from "./claim.ts";
+import { acquire, appendLogs, extend, firstReady, isDue, mayAcquire, noteProcess, promote } from "./claim.ts";
 import { enqueue, enqueueAll } from "./enqueue.ts";
 import { explain } from "./failure.ts";
 import { learned } from "./learned.ts";
@@ -211,11 +211,12 @@ export class SqliteStore implements Contract.Store {
 
   async promote() {
     let total = 0;
-    for (;;) {
-      const { count, all } = await this.#writer.write(RANK.housekeeping, () => promote(this.#statements, this.#now()));
+    // Most often nothing is due, and then nobody needs the lock.
+    while (isDue(this.#statements, this.#now())) {
+      const { count } = await this.#writer.write(RANK.housekeeping, () => promote(this.#statements, this.#now()));
       total += count;
-      if (all) return total;
     }
+    return total;
   }
 
   async trimCheckpoints(keep: number) {
