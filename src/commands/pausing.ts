@@ -4,7 +4,7 @@ import { LeaseError } from "../core/errors.ts";
 import { checkName } from "../core/new_job.ts";
 import type { AnyCommand } from "./cli/define.ts";
 import { command } from "./cli/define.ts";
-import { nearest } from "./cli/nearest.ts";
+import { nearest } from "../core/nearest.ts";
 import { visible } from "../view/text.ts";
 import { withStore } from "./context.ts";
 

@@ -9,6 +9,7 @@ export default command({
   meta: { name: "version", description: "Show the version" },
   args: { json: JSON_FLAG },
   rest: "none",
+  ignores_config: true,
   examples: [["lease version --json", "version, runtime and SQLite, for a bug report"]],
   run: async ({ args, io }) => {
     const database = platform.openSqlite(":memory:");

@@ -9,22 +9,12 @@
 
 import { LeaseError } from "../../core/errors.ts";
 import { wantsColor } from "./color.ts";
-import type { AnyCommand, Io } from "./define.ts";
+import type { Commands, Io } from "./define.ts";
 import type { Page } from "./layout.ts";
-import { nearest } from "./nearest.ts";
+import { nearest } from "../../core/nearest.ts";
 import { scan, type Scanned } from "./scan.ts";
+import { applySettings, nameOrigin } from "./settings.ts";
 import { COLOR_CHOICES, SHARED_FLAGS } from "./shared.ts";
-
-interface CommandEntry {
-  description: string;
-  group: string;
-  /** What people of other queues would type instead; leads to a hint, not to the command. */
-  also?: readonly string[];
-  load: () => Promise<AnyCommand>;
-}
-
-/** In the order in which help lists them. */
-export type Commands = Readonly<Record<string, CommandEntry>>;
 
 const USAGE = 2;
 const FAILED = 125;
@@ -70,10 +60,17 @@ async function run(name: string, raw: readonly string[], commands: Commands, io:
   const command = await find(name, commands).load();
   const { flags, repeat, rest } = command;
   const scanned = scanOrHelp({ name: `lease ${name}`, flags, repeat, rest }, raw);
-  if (scanned.args["help"] !== true) return command.run({ ...scanned, io });
-  const { commandHelp } = await import("./help.ts");
-  io.stdout(commandHelp(command, await page(scanned, io)));
-  return 0;
+  if (scanned.args["help"] === true) {
+    const { commandHelp } = await import("./help.ts");
+    io.stdout(commandHelp(command, await page(scanned, io)));
+    return 0;
+  }
+  const origins = await applySettings(command, scanned, io.env);
+  try {
+    return await command.run({ ...scanned, commands, io });
+  } catch (error) {
+    throw nameOrigin(error, command, origins);
+  }
 }
 
 /** Whoever asks for help gets it, even if the rest of the line is wrong. */
@@ -104,7 +101,7 @@ async function help(words: readonly string[], front: Scanned, commands: Commands
   return 0;
 }
 
-function find(name: string, commands: Commands): CommandEntry {
+function find(name: string, commands: Commands): Commands[string] {
   const entry = Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (entry !== undefined) return entry;
   const names = Object.keys(commands);
@@ -113,9 +110,11 @@ function find(name: string, commands: Commands): CommandEntry {
   throw new LeaseError("usage", `unknown command ${JSON.stringify(name)}; ${hint}`);
 }
 
-async function page({ args }: Scanned, io: Io): Promise<Page> {
+async function page({ args, given }: Scanned, io: Io): Promise<Page> {
   const [{ ansi, plain }, { pageWidth }] = await Promise.all([import("../../view/style.ts"), import("./layout.ts")]);
-  const choice = COLOR_CHOICES.find((color) => color === args["color"]) ?? "auto";
+  // Help is there for those whose settings are wrong, so no file is read for it, and nothing is refused.
+  const asked = given.has("color") ? args["color"] : io.env["LEASE_COLOR"];
+  const choice = COLOR_CHOICES.find((color) => color === asked) ?? "auto";
   return { width: pageWidth(io.columns), paint: wantsColor(choice, io) ? ansi : plain };
 }
 

@@ -13,6 +13,12 @@ export const SHARED_FLAGS = {
     type: "boolean",
     description: "Use the store even if others can write to it; it decides what gets executed",
   },
+  config: {
+    type: "string",
+    valueHint: "FILE",
+    description: "Settings for flags that are not given",
+    fallback: "lease.toml here, or lease/lease.toml in $XDG_CONFIG_HOME",
+  },
   color: {
     type: "enum",
     options: COLOR_CHOICES,
