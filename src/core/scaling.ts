@@ -15,3 +15,19 @@ export function nextSlots(scaling: Scaling, seen: { slots: number; pending: numb
   if (seen.slots > min && seen.idle_ms >= down_after_ms) return seen.slots - 1;
   return seen.slots;
 }
+
+/** What the slots of a worker do: a draining worker's busy slots end after their job, its free ones have ended. */
+export interface SlotStates {
+  total: number;
+  idle: number;
+  processing: number;
+  draining: number;
+  stopped: number;
+}
+
+export function slotStates(total: number, busy: number, accepting: boolean): SlotStates {
+  const free = Math.max(0, total - busy);
+  return accepting
+    ? { total, idle: free, processing: busy, draining: 0, stopped: 0 }
+    : { total, idle: 0, processing: 0, draining: busy, stopped: free };
+}

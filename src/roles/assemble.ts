@@ -2,6 +2,7 @@
 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { WorkerRecord } from "../core/records.ts";
 import { LeaseManager } from "../leasing/manager.ts";
 import { host } from "../platform/machine.ts";
 import type { AttemptOptions } from "./attempt.ts";
@@ -15,7 +16,12 @@ import { RecoverySweep } from "./sweep.ts";
 const REGISTRY_REFRESH_MS = 10_000;
 const KEPT_CHECKPOINTS = 100;
 
-export function assemble(options: WorkerPoolOptions, patience_ms: () => number) {
+export interface Hooks {
+  patience_ms: () => number;
+  activity: () => Pick<WorkerRecord, "draining" | "completed" | "failed">;
+}
+
+export function assemble(options: WorkerPoolOptions, { patience_ms, activity }: Hooks) {
   const { store, clock, random, times } = options;
   const slots = new Slots({
     clock,
@@ -23,7 +29,11 @@ export function assemble(options: WorkerPoolOptions, patience_ms: () => number) 
     scaling: options.scaling ?? null,
     pending: async () => (await store.backlog(options)).pending,
   });
-  const registration = new Registration({ ...options, slots: () => slots.total, refresh_ms: REGISTRY_REFRESH_MS });
+  const registration = new Registration({
+    ...options,
+    activity: () => ({ slots: slots.total, ...activity() }),
+    refresh_ms: REGISTRY_REFRESH_MS,
+  });
   const manager = new LeaseManager({
     store,
     clock,

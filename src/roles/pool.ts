@@ -7,13 +7,12 @@
 
 import { mkdirSync, rmSync } from "node:fs";
 import { errorText } from "../core/errors.ts";
+import { slotStates } from "../core/scaling.ts";
 import type { Lease } from "../leasing/lease.ts";
-import type { Release } from "../leasing/manager.ts";
-import type { LeaseManager } from "../leasing/manager.ts";
+import type { LeaseManager, Release } from "../leasing/manager.ts";
 import { Ahead, NOT_STARTED } from "./ahead.ts";
-import type { AttemptOptions } from "./attempt.ts";
+import { Attempt, type AttemptOptions } from "./attempt.ts";
 import { assemble } from "./assemble.ts";
-import { Attempt } from "./attempt.ts";
 import { CancelWatch } from "./cancel_watch.ts";
 import type { Patience } from "./patience.ts";
 import type { PoolStatistics, WorkerPoolOptions } from "./pool_options.ts";
@@ -53,14 +52,13 @@ export class WorkerPool {
 
   constructor(options: WorkerPoolOptions) {
     const { store, clock } = options;
-    const parts = assemble(options, () => this.#ahead.patience_ms);
+    const parts = assemble(options, {
+      patience_ms: () => this.#ahead.patience_ms,
+      activity: () => ({ ...this.#totals, draining: !this.#accepting }),
+    });
+    ({ slots: this.#slots, registration: this.#registration, manager: this.#manager, sweep: this.#sweep } = parts);
+    ({ attempt_options: this.#attempt_options, patience: this.#patience } = parts);
     this.#options = options;
-    this.#slots = parts.slots;
-    this.#registration = parts.registration;
-    this.#manager = parts.manager;
-    this.#sweep = parts.sweep;
-    this.#attempt_options = parts.attempt_options;
-    this.#patience = parts.patience;
     this.#cancels = new CancelWatch({ store, clock, worker_id: this.worker_id, running: this.#running });
     this.#ahead = new Ahead({ clock, giveBack: (lease) => this.#giveBack(lease) });
     this.finished = this.#finish.promise;
@@ -81,8 +79,7 @@ export class WorkerPool {
 
   /** Takes no more jobs and gives the running ones `drain_ms` to end; then they are stopped and returned. */
   stop(drain_ms: number): void {
-    this.#accepting = false;
-    this.#ahead.giveAllBack();
+    this.#drainBegins();
     const grace_ms = this.#options.kill_grace_ms ?? FORCED_GRACE_MS;
     const giveBack = () => {
       for (const attempt of this.#running) attempt.giveBack(grace_ms);
@@ -94,25 +91,28 @@ export class WorkerPool {
 
   /** Kills and returns everything at once. */
   abort(): void {
-    this.#accepting = false;
-    this.#ahead.giveAllBack();
+    this.#drainBegins();
     for (const attempt of this.#running) attempt.kill();
     this.#endIfDone();
   }
 
+  #drainBegins(): void {
+    this.#accepting = false;
+    this.#registration.refresh();
+    this.#ahead.giveAllBack();
+  }
+
   statistics(): PoolStatistics {
-    const { clock } = this.#options;
-    const slots = this.#slots.total;
-    const processing = this.#running.size;
+    const now_ms = this.#options.clock.mono_ms();
     return {
       worker_id: this.worker_id,
       state: this.#stopped ? "stopped" : this.#accepting ? "working" : "draining",
-      slots: { total: slots, idle: Math.max(0, slots - processing), processing },
+      slots: slotStates(this.#slots.total, this.#running.size, this.#accepting),
       ...this.#totals,
       current: [...this.#running].map(({ lease, last_beat_ms }) => ({
         job: lease.job.id,
         attempt: lease.token,
-        last_beat_ms_ago: Math.round(clock.mono_ms() - last_beat_ms),
+        last_beat_ms_ago: Math.round(now_ms - last_beat_ms),
       })),
     };
   }
@@ -145,7 +145,11 @@ export class WorkerPool {
       this.#again = true;
       return;
     }
-    for (let lease = this.#nextAhead(); lease !== null; lease = this.#nextAhead()) this.#begin(lease);
+    while (this.#running.size < this.#slots.total) {
+      const lease = this.#ahead.take();
+      if (lease === null) break;
+      this.#begin(lease);
+    }
     const count = this.#wanted();
     this.#slots.busy(this.#running.size);
     if (count <= 0) {
@@ -188,10 +192,6 @@ export class WorkerPool {
     });
     // Whoever acquires next reports a store that can't be read.
     adjusted.catch(() => {});
-  }
-
-  #nextAhead(): Lease | null {
-    return this.#running.size < this.#slots.total ? this.#ahead.take() : null;
   }
 
   #giveBack(lease: Lease): void {

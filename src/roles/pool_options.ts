@@ -3,7 +3,7 @@
 import type { LeaseTimes } from "../core/calibration.ts";
 import type { Clock, Random } from "../core/clock.ts";
 import type { Beat } from "../core/job.ts";
-import type { Scaling } from "../core/scaling.ts";
+import type { Scaling, SlotStates } from "../core/scaling.ts";
 import type { Lease } from "../leasing/lease.ts";
 import type { Release } from "../leasing/manager.ts";
 import type { Store } from "../store/store.ts";
@@ -42,7 +42,7 @@ export interface WorkerPoolOptions {
 export interface PoolStatistics {
   worker_id: string;
   state: "working" | "draining" | "stopped";
-  slots: { total: number; idle: number; processing: number };
+  slots: SlotStates;
   completed: number;
   failed: number;
   /** Attempts that ended any other way: to be retried, returned, cancelled, stale. */

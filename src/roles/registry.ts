@@ -14,7 +14,7 @@ export interface RegistryOptions {
   name: string | null;
   version: string;
   queues: readonly string[] | null;
-  slots: () => number;
+  activity: () => Pick<WorkerRecord, "slots" | "draining" | "completed" | "failed">;
   refresh_ms: number;
 }
 
@@ -57,7 +57,7 @@ export class Registration {
   }
 
   #save(ended: WorkerRecord["ended"]): Promise<void> {
-    const { store, clock, name, version, queues, slots } = this.#options;
+    const { store, clock, name, version, queues, activity } = this.#options;
     const now_ms = clock.wall_ms();
     return store.saveWorker({
       id: this.id,
@@ -66,7 +66,7 @@ export class Registration {
       process: this.#process,
       version,
       queues,
-      slots: slots(),
+      ...activity(),
       started_at_ms: this.#started_at_ms,
       seen_at_ms: now_ms,
       stopped_at_ms: ended === null ? null : now_ms,

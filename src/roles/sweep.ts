@@ -9,7 +9,8 @@ import { errorText } from "../core/errors.ts";
 import type { SweepCounts, WorkerRecord } from "../core/records.ts";
 import { isRefusal, transition } from "../core/transition.ts";
 import { host, isProvenDead } from "../platform/machine.ts";
-import type { ExpiredLease, RecoverRequest, Store } from "../store/store.ts";
+import type { ExpiredLease } from "../store/queries.ts";
+import type { RecoverRequest, Store } from "../store/store.ts";
 import { killRemains, MarkedProcesses } from "./orphans.ts";
 import type { Report } from "./report.ts";
 

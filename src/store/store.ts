@@ -6,7 +6,7 @@
  * why, never as an exception. Times in answers are the store's own clock. A promise that resolved is durable.
  */
 
-import type { Finished, Job, NewJob, ShownState, StateName } from "../core/job.ts";
+import type { Job, NewJob, StateName } from "../core/job.ts";
 import type { Gaps, Learned } from "../core/learning.ts";
 import type {
   Attempt,
@@ -19,6 +19,17 @@ import type {
   WorkerRecord,
 } from "../core/records.ts";
 import type { Change } from "../core/transition.ts";
+import type {
+  Backlog,
+  CheckpointQuery,
+  ExpiredLease,
+  ExpiredQuery,
+  Finding,
+  ListQuery,
+  PruneQuery,
+  Selection,
+  UnmetDependency,
+} from "./queries.ts";
 
 export interface Store {
   /** Where it is, safe to print. */
@@ -157,40 +168,6 @@ export interface BulkEnqueued {
   created: number;
 }
 
-/** All that is given must hold. */
-export interface Selection {
-  ids?: readonly number[];
-  queues?: readonly string[];
-  task?: string;
-}
-
-export interface UnmetDependency {
-  job: number;
-  parent: number;
-  /** `success`: it has to complete. `any`: it has to end. */
-  kind: "success" | "any";
-  state: StateName;
-  /** When the parent got into that state, as far as it is known. */
-  since_ms: number | null;
-}
-
-export interface PruneQuery {
-  /** Only jobs that finished at least so long ago. */
-  older_than_ms: number;
-  states: readonly Finished["name"][];
-  queues?: readonly string[];
-  task?: string;
-}
-
-export interface Finding {
-  /** What was looked at: `schema`, `integrity`, `wal`. */
-  name: string;
-  level: "ok" | "warn" | "error";
-  value: string;
-  /** What to do about it; null when there is nothing to do. */
-  advice: string | null;
-}
-
 export interface AcquireRequest {
   holder: string;
   host: string;
@@ -259,13 +236,6 @@ export interface Audit {
   expires_at_ms: number | null;
 }
 
-export interface CheckpointQuery {
-  job?: number;
-  task?: string;
-  kind?: Checkpoint["kind"];
-  limit: number;
-}
-
 export interface LogWrite {
   id: number;
   token: number;
@@ -279,21 +249,6 @@ export interface CheckpointRequest {
   id: number;
   token: number;
   text: string;
-}
-
-export interface ExpiredQuery {
-  grace_ms: number;
-  dead_holders: readonly string[];
-  /** Continue behind this one. */
-  after: { expires_at_ms: number; id: number } | null;
-  limit: number;
-}
-
-export interface ExpiredLease {
-  job: Job;
-  expires_at_ms: number;
-  holder_dead: boolean;
-  attempt: Attempt;
 }
 
 export interface RecoverRequest extends SettleRequest {
@@ -310,30 +265,4 @@ export interface RetryAnswer {
   id: number;
   status: "pending" | "not_finished" | "key_taken" | "unknown";
   state: StateName | null;
-}
-
-export const SORTS = ["id", "priority", "due", "started", "finished", "attempts"] as const;
-
-export interface ListQuery extends Selection {
-  /** As shown: `retrying` and `cancelling` are parts of scheduled and running. */
-  states?: readonly ShownState[];
-  key?: string;
-  holder?: string;
-  /** Something happened to it since then. */
-  since_ms?: number;
-  /** Only those behind this id in the order asked for; for paging by id. */
-  behind_id?: number;
-  limit: number;
-  sort?: (typeof SORTS)[number];
-  newest_first: boolean;
-}
-
-export interface Backlog {
-  pending: number;
-  running: number;
-  /** Scheduled because an earlier attempt failed. */
-  retrying: number;
-  /** Scheduled or blocked by a person. */
-  waiting: number;
-  next_due_ms: number | null;
 }

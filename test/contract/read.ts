@@ -3,7 +3,7 @@
  */
 
 import { describe, expect } from "bun:test";
-import type { ListQuery } from "../../src/store/store.ts";
+import type { ListQuery } from "../../src/store/queries.ts";
 import { end } from "../support/jobs.ts";
 import { only, type StoreTest, type Subject } from "./subject.ts";
 

@@ -3,7 +3,7 @@
  */
 
 import { describe, expect } from "bun:test";
-import type { ExpiredLease, ExpiredQuery } from "../../src/store/store.ts";
+import type { ExpiredLease, ExpiredQuery } from "../../src/store/queries.ts";
 import { end } from "../support/jobs.ts";
 import { audit, LEASE_MS, only, type StoreTest, type Subject } from "./subject.ts";
 

@@ -8,6 +8,7 @@ import type { Cause, Job, NewJob } from "../../src/core/job.ts";
 import { isFinished } from "../../src/core/job.ts";
 import type { Change, JobEvent, Refusal } from "../../src/core/transition.ts";
 import { isRefusal, transition } from "../../src/core/transition.ts";
+import type { ExpiredQuery } from "../../src/store/queries.ts";
 import type * as Contract from "../../src/store/store.ts";
 import { jobIn } from "../support/jobs.ts";
 
@@ -82,7 +83,7 @@ export class Reference {
     return "accepted";
   }
 
-  expired({ grace_ms, dead_holders }: Contract.ExpiredQuery): number[] {
+  expired({ grace_ms, dead_holders }: ExpiredQuery): number[] {
     const found = this.#all().flatMap(({ id, state }) => (state.name === "running" ? [{ id, ...state }] : []));
     return found
       .filter((lease) => lease.expires_at_ms + grace_ms < this.now_ms || dead_holders.includes(lease.holder))

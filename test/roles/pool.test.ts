@@ -17,7 +17,7 @@ describe("a worker", () => {
     expect(await b.states(ids)).toEqual(ids.map(() => "completed"));
     expect(pool.statistics()).toMatchObject({
       state: "stopped",
-      slots: { total: 3, idle: 3, processing: 0 },
+      slots: { total: 3, stopped: 3, processing: 0 },
       completed: 20,
       failed: 0,
       current: [],

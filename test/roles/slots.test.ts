@@ -85,7 +85,7 @@ describe("slots that follow the work", () => {
     const scaling = { min: 1, max: 3, up_at: 2, down_after_ms: 60_000 };
     const pool = await b.started({ scaling, until_empty: true, poll_ms: 20 });
     await b.written("go", 3);
-    expect(pool.statistics().slots).toEqual({ total: 3, idle: 0, processing: 3 });
+    expect(pool.statistics().slots).toEqual({ total: 3, idle: 0, processing: 3, draining: 0, stopped: 0 });
     expect((await b.other.workers())[0]?.slots).toBeGreaterThanOrEqual(1);
     await Bun.write(b.file("end"), "");
     await pool.finished;

@@ -21,7 +21,10 @@ export function promote(statements: Statements, now_ms: number): { count: number
 export function acquire(statements: Statements, request: AcquireRequest, now_ms: number): Grant[] | null {
   if (isDue(statements, now_ms) && !promote(statements, now_ms).all) return null;
   const rows: SqlRow[] = [];
-  if (request.queues === null) {
+  if (request.job !== undefined) {
+    const { holder, lease_ms, job } = request;
+    rows.push(...statements.get("acquireOne").all(holder, now_ms, lease_ms, job));
+  } else if (request.queues === null) {
     while (rows.length < request.count) {
       const queue = firstReady(statements, null, request.task)?.["queue"] as string | undefined;
       const granted = queue === undefined ? [] : acquireFrom(statements, queue, 1, request, now_ms);
@@ -44,7 +47,7 @@ function isDue(statements: Statements, now_ms: number): boolean {
 
 /** Whether an acquire could find anything, by reading alone. */
 export function mayAcquire(statements: Statements, request: AcquireRequest, now_ms: number): boolean {
-  if (isDue(statements, now_ms)) return true;
+  if (isDue(statements, now_ms) || request.job !== undefined) return true;
   if (request.queues === null) return (statements.get("nextQueue").get("")?.["queue"] ?? null) !== null;
   return request.queues.some((queue) => statements.get("anyReady").get(queue) !== null);
 }

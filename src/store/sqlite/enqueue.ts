@@ -5,22 +5,44 @@
 import { LeaseError } from "../../core/errors.ts";
 import type { NewJob, StateName } from "../../core/job.ts";
 import { checkNewJob } from "../../core/new_job.ts";
-import type { Enqueued } from "../store.ts";
+import type { BulkEnqueued, Enqueued } from "../store.ts";
 import { addDependencies, freeChildren } from "./dependencies.ts";
 import { envColumn, leaseColumn, settingsColumn } from "./rows.ts";
 import type { Statements } from "./statements.ts";
 
 export function enqueue(statements: Statements, jobs: readonly NewJob[], now_ms: number): Enqueued[] {
-  return jobs.map((job) => {
-    checkNewJob(job);
-    const live = job.key === null ? null : statements.get("liveByKey").get(job.key);
-    if (live !== null) {
-      const id = live["id"] as number;
-      if (job.if_exists === "skip") return { id, created: false };
-      makeRoom(statements, job, id, live["state"] as StateName, now_ms);
+  return jobs.map((job) => enqueueOne(statements, job, now_ms));
+}
+
+function enqueueOne(statements: Statements, job: NewJob, now_ms: number): Enqueued {
+  checkNewJob(job);
+  const live = job.key === null ? null : statements.get("liveByKey").get(job.key);
+  if (live !== null) {
+    const id = live["id"] as number;
+    if (job.if_exists === "skip") return { id, created: false };
+    makeRoom(statements, job, id, live["state"] as StateName, now_ms);
+  }
+  return { id: insert(statements, job, now_ms), created: true };
+}
+
+/** Batch after batch, inside one transaction; only ranges of ids are kept. */
+export async function enqueueAll(
+  statements: Statements,
+  batches: AsyncIterable<readonly NewJob[]>,
+  now_ms: number,
+): Promise<BulkEnqueued> {
+  const ranges: [number, number][] = [];
+  let created = 0;
+  for await (const batch of batches) {
+    for (const job of batch) {
+      const queued = enqueueOne(statements, job, now_ms);
+      if (queued.created) created += 1;
+      const last = ranges.at(-1);
+      if (last?.[1] === queued.id - 1) last[1] = queued.id;
+      else ranges.push([queued.id, queued.id]);
     }
-    return { id: insert(statements, job, now_ms), created: true };
-  });
+  }
+  return { ranges, created };
 }
 
 function makeRoom(statements: Statements, job: NewJob, id: number, state: StateName, now_ms: number): void {

@@ -132,7 +132,7 @@ function refuseUntrusted(stats: Stats, path: string): void {
 }
 
 function refuseNetwork(folder: string, path: string): void {
-  const name = networkFileSystem(statfsSync(folder).type, () => fuseKind(folder));
+  const name = networkFileSystem(statfsSync(folder).type, () => mountKind(folder));
   if (name === null) return;
   throw new LeaseError(
     "store_network",
@@ -149,8 +149,13 @@ export function networkFileSystem(magic: number, fuse_kind: () => string): strin
   return LOCAL_FUSE.has(kind) ? null : kind;
 }
 
+export function fileSystemName(folder: string): { name: string; network: boolean } {
+  const network = networkFileSystem(statfsSync(folder).type, () => mountKind(folder));
+  return { name: network ?? mountKind(folder), network: network !== null };
+}
+
 /** The type of the mount that holds `folder`, for example `fuse.sshfs`. */
-function fuseKind(folder: string): string {
+function mountKind(folder: string): string {
   let best = { length: -1, kind: "fuse" };
   for (const line of readFileSync("/proc/self/mounts", "utf8").split("\n")) {
     const [, mount = "", kind = "fuse"] = line.split(" ");

@@ -3,10 +3,18 @@
  */
 
 import { assert } from "../../core/errors.ts";
-import type { Job } from "../../core/job.ts";
+import type { Job, ShownState } from "../../core/job.ts";
 import type { Checkpoint, QueueCount } from "../../core/records.ts";
 import type { SqlValue } from "../../platform/platform.ts";
-import type { Backlog, CheckpointQuery, ExpiredLease, ExpiredQuery, ListQuery } from "../store.ts";
+import type {
+  Backlog,
+  CheckpointQuery,
+  ExpiredLease,
+  ExpiredQuery,
+  ListQuery,
+  Selection,
+  UnmetDependency,
+} from "../queries.ts";
 import { toAttempt, toCheckpoint, toJob } from "./rows.ts";
 import type { Statements } from "./statements.ts";
 import { SELECT_JOB } from "./statements.ts";
@@ -28,6 +36,11 @@ class Conditions {
     this.#parts.push(sql.replace("?", `?${this.params.length}`));
   }
 
+  /** One without a value. */
+  say(sql: string): void {
+    this.#parts.push(sql);
+  }
+
   where(): string {
     return this.#parts.length === 0 ? "" : `WHERE ${this.#parts.join(" AND ")}`;
   }
@@ -35,17 +48,50 @@ class Conditions {
 
 const IS_ONE_OF = "IN (SELECT value FROM json_each(?))";
 
-export function list(statements: Statements, query: ListQuery): Job[] {
+function select({ ids, queues, task }: Selection): Conditions {
   const only = new Conditions();
-  if (query.states) only.add(`state ${IS_ONE_OF}`, JSON.stringify(query.states));
-  if (query.queues) only.add(`queue ${IS_ONE_OF}`, JSON.stringify(query.queues));
-  if (query.task !== undefined) only.add("task = ?", query.task);
+  if (ids) only.add(`id ${IS_ONE_OF}`, JSON.stringify(ids));
+  if (queues) only.add(`queue ${IS_ONE_OF}`, JSON.stringify(queues));
+  if (task !== undefined) only.add("task = ?", task);
+  return only;
+}
+
+/** In words of the indexes: a state that is shown may be a part of one that is stored. */
+const SHOWN: Readonly<Record<ShownState, string>> = {
+  blocked: "state = 'blocked'",
+  scheduled: "state = 'scheduled' AND token = 0",
+  retrying: "state = 'scheduled' AND token > 0",
+  pending: "state = 'pending'",
+  running: "state = 'running' AND cancel_requested_at_ms IS NULL",
+  cancelling: "state = 'running' AND cancel_requested_at_ms IS NOT NULL",
+  completed: "state = 'completed' AND finished_at_ms IS NOT NULL",
+  failed: "state = 'failed' AND finished_at_ms IS NOT NULL",
+  cancelled: "state = 'cancelled' AND finished_at_ms IS NOT NULL",
+};
+
+const SORT_COLUMNS: Readonly<Record<NonNullable<ListQuery["sort"]>, string>> = {
+  id: "id",
+  priority: "priority",
+  due: "run_at_ms",
+  started: "started_at_ms",
+  finished: "finished_at_ms",
+  attempts: "token",
+};
+
+export function list(statements: Statements, query: ListQuery): Job[] {
+  const only = select(query);
+  if (query.states) only.say(`(${query.states.map((state) => SHOWN[state]).join(" OR ") || "FALSE"})`);
+  if (query.key !== undefined) only.add("key = ?", query.key);
+  if (query.holder !== undefined) only.add("state = 'running' AND holder = ?", query.holder);
+  if (query.behind_id !== undefined) only.add(query.newest_first ? "id < ?" : "id > ?", query.behind_id);
   if (query.since_ms !== undefined) {
     only.add("coalesce(finished_at_ms, started_at_ms, created_at_ms) >= ?", query.since_ms);
   }
   const order = query.newest_first ? "DESC" : "ASC";
+  const column = SORT_COLUMNS[query.sort ?? "id"];
+  const by = column === "id" ? `id ${order}` : `${column} ${order} NULLS LAST, id ${order}`;
   return statements
-    .sql(`${SELECT_JOB} ${only.where()} ORDER BY id ${order} LIMIT ?${only.params.length + 1}`)
+    .sql(`${SELECT_JOB} ${only.where()} ORDER BY ${by} LIMIT ?${only.params.length + 1}`)
     .all(...only.params, query.limit)
     .map(toJob);
 }
@@ -61,8 +107,16 @@ export function checkpoints(statements: Statements, query: CheckpointQuery): Che
     .map(toCheckpoint);
 }
 
-export function counts(statements: Statements): QueueCount[] {
-  return statements.get("counts").all() as unknown as QueueCount[];
+export function counts(statements: Statements, selection: Selection | undefined): QueueCount[] {
+  if (selection === undefined) return statements.get("counts").all() as unknown as QueueCount[];
+  const only = select(selection);
+  return statements
+    .sql(`SELECT queue, state, count(*) AS count FROM jobs ${only.where()} GROUP BY queue, state ORDER BY queue, state`)
+    .all(...only.params) as unknown as QueueCount[];
+}
+
+export function parents(statements: Statements, ids: readonly number[]): UnmetDependency[] {
+  return statements.get("unmet").all(JSON.stringify(ids)) as unknown as UnmetDependency[];
 }
 
 export function backlog(

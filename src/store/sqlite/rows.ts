@@ -156,6 +156,9 @@ export function toWorker(row: SqlRow): WorkerRecord {
     version: row["version"] as string,
     queues: row["queues"] === null ? null : (JSON.parse(row["queues"] as string) as string[]),
     slots: row["slots"] as number,
+    draining: row["draining"] !== 0,
+    completed: row["completed"] as number,
+    failed: row["failed"] as number,
     started_at_ms: row["started_at_ms"] as number,
     seen_at_ms: row["seen_at_ms"] as number,
     stopped_at_ms: row["stopped_at_ms"] as Int,
@@ -179,5 +182,8 @@ export function workerColumns(worker: WorkerRecord): SqlValue[] {
     worker.seen_at_ms,
     worker.stopped_at_ms,
     worker.ended,
+    worker.draining ? 1 : 0,
+    worker.completed,
+    worker.failed,
   ];
 }

@@ -8,6 +8,7 @@ import type { AttemptEnd } from "../../core/transition.ts";
 import type { CheckpointRequest, RecoverRequest, SettleAnswer, SettleRequest } from "../store.ts";
 import { lossOf } from "./claim.ts";
 import { freeChildren } from "./dependencies.ts";
+import { addRun } from "./learned.ts";
 import { stateColumns } from "./rows.ts";
 import type { StatementName, Statements } from "./statements.ts";
 
@@ -57,6 +58,7 @@ function endJob(
   if (changes === 0) return false;
   if (change.ended !== null) endAttempt(statements, request, change.ended, now_ms);
   if (isFinished(change.state)) freeChildren(statements, id, now_ms);
+  if (request.gaps) addRun(statements, id, request.gaps);
   if (request.audit !== null) audit(statements, request, now_ms, change.ended?.cause ?? "unknown");
   return true;
 }

@@ -3,6 +3,7 @@
  * `state = 'running' AND token = ?`: that is the fence.
  */
 
+import { UNLEARNED_LEASE_MS } from "../../core/learning.ts";
 import type { SqlDatabase, SqlStatement } from "../../platform/platform.ts";
 
 const JOB_COLUMNS = `id, state, queue, priority, run_at_ms, token, failures, retries, lease_ms, holder, expires_at_ms,
@@ -11,8 +12,12 @@ const JOB_COLUMNS = `id, state, queue, priority, run_at_ms, token, failures, ret
 
 const JOB_WITH_INPUT = `SELECT ${JOB_COLUMNS}, (SELECT data FROM inputs WHERE job_id = jobs.id) AS input FROM jobs`;
 
+/** A lease of 0 is a learned one: by the job's key, or else by its queue (see subjectOf). */
+const GRANTED_MS = `CASE WHEN lease_ms > 0 THEN lease_ms WHEN lease_ms = 0 THEN coalesce((SELECT learned.lease_ms
+  FROM learned WHERE subject = iif(key IS NULL, 'queue ' || queue, 'key ' || key)), ${UNLEARNED_LEASE_MS}) ELSE ?3 END`;
+
 const GRANT = `UPDATE jobs SET state = 'running', token = token + 1, holder = ?1, started_at_ms = ?2,
-  last_beat_at_ms = ?2, expires_at_ms = ?2 + coalesce(nullif(lease_ms, 0), ?3), progress = NULL, message = NULL,
+  last_beat_at_ms = ?2, expires_at_ms = ?2 + ${GRANTED_MS}, progress = NULL, message = NULL,
   reason = NULL`;
 
 const notPaused = (queue: string) =>
@@ -64,6 +69,7 @@ export const SQL = {
   acquireTask: `${GRANT} WHERE id IN (SELECT id FROM jobs
     WHERE state = 'pending' AND task = ?6 AND queue = ?4 AND ${notPaused("?4")}
     ORDER BY priority DESC, run_at_ms, id LIMIT ?5) RETURNING ${JOB_COLUMNS}`,
+  acquireOne: `${GRANT} WHERE id = ?4 AND state = 'pending' RETURNING ${JOB_COLUMNS}`,
   nextQueue: "SELECT min(queue) AS queue FROM jobs WHERE state = 'pending' AND queue > ?1",
   readyHead: `SELECT id, queue, priority, run_at_ms FROM jobs WHERE state = 'pending' AND queue = ?1 AND ${notPaused("?1")}
     ORDER BY priority DESC, run_at_ms, id LIMIT 1`,
@@ -114,9 +120,26 @@ export const SQL = {
   job: `${JOB_WITH_INPUT} WHERE id = ?1`,
   attempts: "SELECT * FROM attempts WHERE job_id = ?1 ORDER BY attempt",
   attempt: "SELECT * FROM attempts WHERE job_id = ?1 AND attempt = ?2",
-  retryCounts: `SELECT token - 1 AS retries, count(*) AS jobs FROM jobs
-    WHERE state IN ('completed', 'failed') GROUP BY token ORDER BY token`,
-  counts: "SELECT queue, state, count(*) AS count FROM jobs GROUP BY queue, state ORDER BY queue, state",
+  retryCounts: `SELECT retries, sum(count) AS jobs FROM tallies WHERE state IN ('completed', 'failed')
+    GROUP BY retries HAVING jobs > 0 ORDER BY retries`,
+  // Each of the unfinished states from an index of its own, the finished ones from what the triggers counted.
+  counts: `SELECT queue, 'blocked' AS state, count(*) AS count FROM jobs WHERE state = 'blocked' GROUP BY queue
+    UNION ALL SELECT queue, state, count(*) FROM jobs INDEXED BY jobs_due WHERE state = 'scheduled' GROUP BY queue
+    UNION ALL SELECT queue, state, count(*) FROM jobs INDEXED BY jobs_ready WHERE state = 'pending' GROUP BY queue
+    UNION ALL SELECT queue, state, count(*) FROM jobs INDEXED BY jobs_expiry WHERE state = 'running' GROUP BY queue
+    UNION ALL SELECT queue, state, sum(count) AS total FROM tallies GROUP BY queue, state HAVING total > 0
+    ORDER BY queue, state`,
+  unmet: `SELECT d.job_id AS job, d.parent_id AS parent, d.kind, parent.state,
+      coalesce(parent.finished_at_ms, iif(parent.state = 'running', parent.started_at_ms, parent.created_at_ms)) AS since_ms
+    FROM dependencies AS d JOIN jobs AS parent ON parent.id = d.parent_id
+    WHERE d.job_id IN (SELECT value FROM json_each(?1)) AND parent.state <> 'completed'
+      AND (d.kind = 'success' OR parent.state NOT IN ('failed', 'cancelled'))
+    ORDER BY d.job_id, d.parent_id`,
+
+  getLearned: "SELECT runs, gaps FROM learned WHERE subject = ?1",
+  setLearned: `INSERT INTO learned (subject, runs, gaps, lease_ms) VALUES (?1, ?2, ?3, ?4)
+    ON CONFLICT (subject) DO UPDATE SET runs = ?2, gaps = ?3, lease_ms = ?4`,
+  subjectOf: "SELECT key, queue FROM jobs WHERE id = ?1",
 
   backlog: `SELECT
     (SELECT count(*) FROM jobs WHERE state = 'pending' AND ${MINE}) AS pending,
@@ -144,9 +167,10 @@ export const SQL = {
     AND id NOT IN (SELECT id FROM checkpoints WHERE job_id = ?1 ORDER BY id DESC LIMIT ?2)`,
 
   saveWorker: `INSERT INTO workers (id, name, host, boot_id, pid, pid_started, version, queues, slots, started_at_ms,
-      seen_at_ms, stopped_at_ms, ended)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
-    ON CONFLICT (id) DO UPDATE SET slots = ?9, seen_at_ms = ?11, stopped_at_ms = ?12, ended = ?13`,
+      seen_at_ms, stopped_at_ms, ended, draining, completed, failed)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
+    ON CONFLICT (id) DO UPDATE SET slots = ?9, seen_at_ms = ?11, stopped_at_ms = ?12, ended = ?13, draining = ?14,
+      completed = ?15, failed = ?16`,
   workersLiveOn: "SELECT * FROM workers WHERE host = ?1 AND stopped_at_ms IS NULL",
   workers: "SELECT * FROM workers ORDER BY stopped_at_ms IS NOT NULL, started_at_ms, id",
 } as const;

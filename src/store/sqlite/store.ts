@@ -7,11 +7,13 @@ import type { Clock, Random } from "../../core/clock.ts";
 import type { NewJob } from "../../core/job.ts";
 import type { LogChunk, SweepCounts, WorkerRecord } from "../../core/records.ts";
 import type { SqlDatabase } from "../../platform/platform.ts";
+import type { CheckpointQuery, ExpiredQuery, ListQuery, PruneQuery, Selection } from "../queries.ts";
 import type * as Contract from "../store.ts";
 import { cancel, noteRecovery, recovery, retry, trimCheckpoints } from "./change.ts";
 import { acquire, appendLogs, extend, firstReady, mayAcquire, noteProcess, promote } from "./claim.ts";
-import { enqueue } from "./enqueue.ts";
-import { backlog, checkpoints, counts, expired, jobs, list } from "./read.ts";
+import { enqueue, enqueueAll } from "./enqueue.ts";
+import { learned } from "./learned.ts";
+import { backlog, checkpoints, counts, expired, jobs, list, parents } from "./read.ts";
 import { toAttempt, toWorker, workerColumns } from "./rows.ts";
 import { checkpoint, recover, settle } from "./settle.ts";
 import { Statements } from "./statements.ts";
@@ -45,6 +47,10 @@ export class SqliteStore implements Contract.Store {
     return this.#writer.write(RANK.normal, () => enqueue(this.#statements, batch, this.#now()));
   }
 
+  enqueueAll(batches: AsyncIterable<readonly NewJob[]>) {
+    return this.#writer.writeLong(() => enqueueAll(this.#statements, batches, this.#now()));
+  }
+
   async acquire(request: Contract.AcquireRequest) {
     // Many idle workers wake up for one new job: those that find nothing must not queue for the write lock.
     if (!mayAcquire(this.#statements, request, this.#now())) return [];
@@ -74,7 +80,7 @@ export class SqliteStore implements Contract.Store {
     return this.#writer.write(RANK.holder, () => checkpoint(this.#statements, requests, this.#now()));
   }
 
-  async expired(query: Contract.ExpiredQuery) {
+  async expired(query: ExpiredQuery) {
     return expired(this.#statements, query, this.#now());
   }
 
@@ -98,7 +104,7 @@ export class SqliteStore implements Contract.Store {
     return jobs(this.#statements, ids);
   }
 
-  async list(query: Contract.ListQuery) {
+  async list(query: ListQuery) {
     return list(this.#statements, query);
   }
 
@@ -106,7 +112,7 @@ export class SqliteStore implements Contract.Store {
     return this.#statements.get("attempts").all(id).map(toAttempt);
   }
 
-  async checkpoints(query: Contract.CheckpointQuery) {
+  async checkpoints(query: CheckpointQuery) {
     return checkpoints(this.#statements, query);
   }
 
@@ -114,8 +120,36 @@ export class SqliteStore implements Contract.Store {
     return this.#statements.get("logs").all(job, attempt, from, limit) as unknown as LogChunk[];
   }
 
-  async counts() {
-    return counts(this.#statements);
+  async counts(only?: Selection) {
+    return counts(this.#statements, only);
+  }
+
+  async parents(ids: readonly number[]) {
+    return parents(this.#statements, ids);
+  }
+
+  async learned(subjects: readonly string[]) {
+    return subjects.map((subject) => learned(this.#statements, subject));
+  }
+
+  async prunable(query: PruneQuery) {
+    const { prunable } = await import("./prune.ts");
+    return prunable(this.#statements, query, this.#now());
+  }
+
+  async prune(query: PruneQuery & { limit: number }) {
+    const { prune } = await import("./prune.ts");
+    return this.#writer.write(RANK.housekeeping, () => prune(this.#statements, query, this.#now()));
+  }
+
+  /** Folds back what it can without waiting for anybody; a reader that is in the way is asked again next time. */
+  async tidy() {
+    if (walBytes(this.location) > TIDY_WAL_BYTES) this.#statements.sql("PRAGMA wal_checkpoint(TRUNCATE)").all();
+  }
+
+  async diagnose() {
+    const { diagnose } = await import("./diagnose.ts");
+    return diagnose(this.#statements, this.location);
   }
 
   setPaused(queues: readonly string[], paused: boolean) {
@@ -212,6 +246,7 @@ export class SqliteStore implements Contract.Store {
 }
 
 const SHORT_WAL_BYTES = 256 * 1024;
+const TIDY_WAL_BYTES = 4 * 1024 * 1024;
 
 function walBytes(path: string): number {
   return statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? Infinity;

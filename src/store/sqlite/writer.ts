@@ -8,7 +8,7 @@
  */
 
 import type { Random } from "../../core/clock.ts";
-import { LeaseError } from "../../core/errors.ts";
+import { assert, LeaseError } from "../../core/errors.ts";
 import { formatDuration } from "../../core/duration.ts";
 import type { SqlDatabase, SqlStatement } from "../../platform/platform.ts";
 import { explain, isBusy, isStoreFailure } from "./failure.ts";
@@ -41,6 +41,8 @@ export class Writer {
   #scheduled = false;
   #patient: ReturnType<typeof setTimeout> | null = null;
   #idle: (() => void)[] = [];
+  /** A long transaction is open. */
+  #held = false;
 
   constructor(database: SqlDatabase, options: { path: string; random: Random; busy_limit_ms: number }) {
     this.#database = database;
@@ -64,6 +66,38 @@ export class Writer {
     });
   }
 
+  /** One transaction that takes its time; what else is asked of this writer meanwhile waits for its end. */
+  async writeLong<T>(run: () => Promise<T>): Promise<T> {
+    assert(!this.#held, "one long transaction at a time");
+    this.#held = true;
+    try {
+      await this.#beginLong();
+      const result = await run();
+      this.#commit.run();
+      return result;
+    } catch (error) {
+      rollback(this.#database);
+      throw explain(error, this.#path);
+    } finally {
+      this.#held = false;
+      if (this.#waiting.length > 0) this.#schedule();
+    }
+  }
+
+  async #beginLong(): Promise<void> {
+    const deadline_ms = performance.now() + this.#busy_limit_ms;
+    for (;;) {
+      try {
+        this.#begin.run();
+        return;
+      } catch (error) {
+        if (!isBusy(error)) throw error;
+        if (performance.now() > deadline_ms) throw this.#locked();
+        await new Promise((done) => setTimeout(done, this.#pause_ms()));
+      }
+    }
+  }
+
   /** Resolves when nothing is waiting to be written. */
   settled(): Promise<void> {
     if (this.#waiting.length === 0) return Promise.resolve();
@@ -83,6 +117,7 @@ export class Writer {
 
   #flush(): void {
     this.#scheduled = false;
+    if (this.#held) return;
     if (this.#patient !== null) clearTimeout(this.#patient);
     this.#patient = null;
     const batch = this.#waiting.toSorted((a, b) => a.rank - b.rank);
@@ -128,14 +163,20 @@ export class Writer {
   #retryLater(batch: Write[]): void {
     const now_ms = performance.now();
     const [late, rest] = [batch.filter((w) => w.deadline_ms <= now_ms), batch.filter((w) => w.deadline_ms > now_ms)];
-    const limit = formatDuration(this.#busy_limit_ms);
-    for (const write of late) {
-      const message = `store ${this.#path} has been locked by another process for ${limit}: \`fuser\` on it tells which`;
-      write.reject(new LeaseError("store_busy", message));
-    }
+    for (const write of late) write.reject(this.#locked());
     this.#waiting = [...rest, ...this.#waiting];
     if (this.#waiting.length === 0) return;
     this.#scheduled = true;
-    setTimeout(() => this.#flush(), PAUSE_MIN_MS + this.#random() * PAUSE_SPREAD_MS);
+    setTimeout(() => this.#flush(), this.#pause_ms());
+  }
+
+  #pause_ms(): number {
+    return PAUSE_MIN_MS + this.#random() * PAUSE_SPREAD_MS;
+  }
+
+  #locked(): LeaseError {
+    const limit = formatDuration(this.#busy_limit_ms);
+    const message = `store ${this.#path} has been locked by another process for ${limit}: \`fuser\` on it tells which`;
+    return new LeaseError("store_busy", message);
   }
 }

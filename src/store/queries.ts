@@ -1,0 +1,86 @@
+/** What a store can be asked, and what it tells: the questions of store.ts and their answers. */
+
+import type { Finished, Job, ShownState, StateName } from "../core/job.ts";
+import type { Attempt, Checkpoint } from "../core/records.ts";
+
+export const SORTS = ["id", "priority", "due", "started", "finished", "attempts"] as const;
+
+/** All that is given must hold. */
+export interface Selection {
+  ids?: readonly number[];
+  queues?: readonly string[];
+  task?: string;
+}
+
+export interface UnmetDependency {
+  job: number;
+  parent: number;
+  /** `success`: it has to complete. `any`: it has to end. */
+  kind: "success" | "any";
+  state: StateName;
+  /** When the parent got into that state, as far as it is known. */
+  since_ms: number | null;
+}
+
+export interface PruneQuery {
+  /** Only jobs that finished at least so long ago. */
+  older_than_ms: number;
+  states: readonly Finished["name"][];
+  queues?: readonly string[];
+  task?: string;
+}
+
+export interface Finding {
+  /** What was looked at: `schema`, `integrity`, `wal`. */
+  name: string;
+  level: "ok" | "warn" | "error";
+  value: string;
+  /** What to do about it; null when there is nothing to do. */
+  advice: string | null;
+}
+
+export interface CheckpointQuery {
+  job?: number;
+  task?: string;
+  kind?: Checkpoint["kind"];
+  limit: number;
+}
+
+export interface ExpiredQuery {
+  grace_ms: number;
+  dead_holders: readonly string[];
+  /** Continue behind this one. */
+  after: { expires_at_ms: number; id: number } | null;
+  limit: number;
+}
+
+export interface ExpiredLease {
+  job: Job;
+  expires_at_ms: number;
+  holder_dead: boolean;
+  attempt: Attempt;
+}
+
+export interface Backlog {
+  pending: number;
+  running: number;
+  /** Scheduled because an earlier attempt failed. */
+  retrying: number;
+  /** Scheduled or blocked by a person. */
+  waiting: number;
+  next_due_ms: number | null;
+}
+
+export interface ListQuery extends Selection {
+  /** As shown: `retrying` and `cancelling` are parts of scheduled and running. */
+  states?: readonly ShownState[];
+  key?: string;
+  holder?: string;
+  /** Something happened to it since then. */
+  since_ms?: number;
+  /** Only those behind this id in the order asked for; for paging by id. */
+  behind_id?: number;
+  limit: number;
+  sort?: (typeof SORTS)[number];
+  newest_first: boolean;
+}

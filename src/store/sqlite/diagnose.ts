@@ -1,0 +1,123 @@
+/** The health of a SQLite store: the engine, the file, its log, the disk below it. */
+
+import { statSync, statfsSync } from "node:fs";
+import type { Stats } from "node:fs";
+import { dirname } from "node:path";
+import type { Finding } from "../queries.ts";
+import { fileSystemName } from "./place.ts";
+import { MIGRATIONS } from "./schema.ts";
+import type { Statements } from "./statements.ts";
+
+/** Before this a WAL that is reset while another process reads it can lose commits. */
+const SAFE_VERSION = [3, 51, 3];
+const LONG_WAL_BYTES = 256 * 2 ** 20;
+const LITTLE_DISK_BYTES = 100 * 2 ** 20;
+const SCARCE_DISK_BYTES = 2 ** 30;
+
+const LEVELS = { error: 0, warn: 1, ok: 2 } as const;
+
+export function diagnose(statements: Statements, path: string): Finding[] {
+  const findings = [
+    engine(statements),
+    schema(statements),
+    integrity(statements),
+    tallies(statements),
+    permissions(path),
+    file(path),
+    wal(path),
+    disk(path),
+    fileSystem(path),
+  ];
+  return findings.toSorted((a, b) => LEVELS[a.level] - LEVELS[b.level]);
+}
+
+function ok(name: string, value: string): Finding {
+  return { name, level: "ok", value, advice: null };
+}
+
+function engine(statements: Statements): Finding {
+  const version = statements.sql("SELECT sqlite_version() AS version").get()?.["version"] as string;
+  const parts = version.split(".").map(Number);
+  const first = SAFE_VERSION.findIndex((wanted, index) => parts[index] !== wanted);
+  const old = first !== -1 && (parts[first] ?? 0) < (SAFE_VERSION[first] ?? 0);
+  if (!old) return ok("sqlite", version);
+  const advice = "has the WAL-reset bug, which can lose commits: use a lease built with 3.51.3 or newer";
+  return { name: "sqlite", level: "warn", value: version, advice };
+}
+
+function schema(statements: Statements): Finding {
+  const version = statements.sql("PRAGMA user_version").get()?.["user_version"] as number;
+  return ok("schema", `${version} of ${MIGRATIONS.length}`);
+}
+
+function integrity(statements: Statements): Finding {
+  const rows = statements.sql("PRAGMA integrity_check(5)").all();
+  const problems = rows.map((row) => String(row["integrity_check"])).filter((text) => text !== "ok");
+  const orphans = statements.sql("PRAGMA foreign_key_check").all().length;
+  if (orphans > 0) problems.push(`${orphans} rows belong to no job`);
+  if (problems.length === 0) return ok("integrity", "ok");
+  const advice = "stop the workers, keep a copy, and salvage it with `sqlite3 FILE .recover`";
+  return { name: "integrity", level: "error", value: problems.join("; "), advice };
+}
+
+const TALLY_ERRORS = `SELECT count(*) AS wrong FROM (
+  SELECT queue, state, max(token - 1, 0), count(*) FROM jobs WHERE finished_at_ms IS NOT NULL GROUP BY 1, 2, 3
+  EXCEPT SELECT queue, state, retries, count FROM tallies)`;
+
+function tallies(statements: Statements): Finding {
+  const wrong = statements.sql(TALLY_ERRORS).get()?.["wrong"] as number;
+  if (wrong === 0) return ok("counts", "equal to the jobs");
+  const advice = "somebody changed the tables by hand; `lease copy --to NEW` makes a store with right counts";
+  return { name: "counts", level: "warn", value: `${wrong} differ from the jobs`, advice };
+}
+
+function permissions(path: string): Finding {
+  const parts = [dirname(path), path, `${path}-wal`, `${path}-shm`];
+  const open = parts.filter((part) => {
+    const stats = statOrNull(part);
+    return stats !== null && (stats.mode & (stats.isDirectory() ? 0o022 : 0o077)) !== 0;
+  });
+  const mode = ((statOrNull(path)?.mode ?? 0) & 0o777).toString(8).padStart(4, "0");
+  if (open.length === 0) return ok("permissions", mode);
+  const advice = `others can get at it, and a store decides what gets executed: chmod go-rwx ${open.join(" ")}`;
+  return { name: "permissions", level: "warn", value: `${mode}, open to others`, advice };
+}
+
+function file(path: string): Finding {
+  return ok("file", `${path}, ${size(statOrNull(path)?.size ?? 0)}`);
+}
+
+function wal(path: string): Finding {
+  const bytes = statOrNull(`${path}-wal`)?.size ?? 0;
+  if (bytes <= LONG_WAL_BYTES) return ok("wal", size(bytes));
+  const advice =
+    "a process that reads for very long keeps it from being cut: find it with `fuser`, then `lease watchdog --once`";
+  return { name: "wal", level: "warn", value: size(bytes), advice };
+}
+
+function disk(path: string): Finding {
+  const { bavail, bsize } = statfsSync(dirname(path));
+  const free = bavail * bsize;
+  if (free >= SCARCE_DISK_BYTES) return ok("disk", `${size(free)} free`);
+  const level = free < LITTLE_DISK_BYTES ? "error" : "warn";
+  const advice = "a full disk stops every worker: free some space, or `lease prune` and `lease copy --to NEW`";
+  return { name: "disk", level, value: `${size(free)} free`, advice };
+}
+
+function fileSystem(path: string): Finding {
+  const { name, network } = fileSystemName(dirname(path));
+  if (!network) return ok("file system", name);
+  const advice = "SQLite's locks don't hold on network file systems: use a local disk or postgres://";
+  return { name: "file system", level: "error", value: name, advice };
+}
+
+function statOrNull(path: string): Stats | null {
+  return statSync(path, { throwIfNoEntry: false }) ?? null;
+}
+
+function size(bytes: number): string {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  const power = bytes < 1 ? 0 : Math.min(units.length - 1, Math.floor(Math.log2(bytes) / 10));
+  const value = bytes / 1024 ** power;
+  return `${power === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${units[power]}`;
+}
