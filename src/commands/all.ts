@@ -80,6 +80,12 @@ export const COMMANDS: Commands = {
     description: "run a command only while the lease is held",
     load: async () => (await import("./guard.ts")).default,
   },
+  doctor: {
+    group: REST,
+    description: "look for what is wrong, and say what to do",
+    also: ["check", "health", "diagnose", "config"],
+    load: async () => (await import("./doctor.ts")).default,
+  },
   version: {
     group: REST,
     description: "show the version",

@@ -19,6 +19,7 @@ const COMMANDS = [
   "beat",
   "checkpoint",
   "guard",
+  "doctor",
   "version",
 ];
 

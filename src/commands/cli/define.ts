@@ -74,7 +74,7 @@ interface Described {
   operands?: string;
   examples?: readonly (readonly [text: string, explanation: string])[];
   notes?: readonly Note[];
-  /** Reads lease.toml only when it is named: the command needs none, or has to work when the file is broken. */
+  /** lease.toml is not read for it: it needs none, or has to work when the file is broken. */
   ignores_config?: boolean;
 }
 

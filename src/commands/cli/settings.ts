@@ -12,7 +12,7 @@ import type { AnyCommand } from "./define.ts";
 import { option, spell, type Scanned } from "./scan.ts";
 
 /** Where a value that was not a flag comes from. */
-interface Origin {
+export interface Origin {
   from: "environment" | "file";
   /** The variable, or the file. */
   place: string;
@@ -28,7 +28,19 @@ const NO_SETTINGS: Table = {};
 
 /** Fills in what `scanned` was not given; answers where each value that it filled in comes from. */
 export async function applySettings(command: AnyCommand, scanned: Scanned, env: Env): Promise<Origins> {
-  const config = await loadConfig(command, scanned, env);
+  const flag = scanned.args["config"] as string | undefined;
+  // Whoever names a file hears when it is not there, also where nothing would be read from it.
+  if (command.ignores_config && flag !== undefined) findConfig(flag, env);
+  return fillIn(command, scanned, env, command.ignores_config ? null : await loadConfig(flag, env));
+}
+
+/** The settings file that counts; null when there is none. */
+export async function loadConfig(flag: string | undefined, env: Env): Promise<Config | null> {
+  const found = findConfig(flag, env);
+  return found === null ? null : (await import("../../config/file.ts")).readConfig(found, env);
+}
+
+export function fillIn(command: AnyCommand, scanned: Scanned, env: Env, config: Config | null): Origins {
   const { name } = command.meta;
   const found = new Map<string, { value: Value; origin: Origin }>();
   const look = (table: string | null, settings: Table) => {
@@ -43,13 +55,6 @@ export async function applySettings(command: AnyCommand, scanned: Scanned, env: 
   if (found.size > 0) dropRivals(command.rivals, scanned.given, found);
   for (const [key, { value, origin }] of found) take(command, scanned, key, value, origin.label);
   return new Map([...found].map(([key, { origin }]) => [key, origin]));
-}
-
-async function loadConfig(command: AnyCommand, { args }: Scanned, env: Env): Promise<Config | null> {
-  const flag = args["config"] as string | undefined;
-  if (command.ignores_config && flag === undefined) return null;
-  const found = findConfig(flag, env);
-  return found === null ? null : (await import("../../config/file.ts")).readConfig(found, env);
 }
 
 function fromEnvironment(table: string | null, key: string, settings: Table, env: Env) {

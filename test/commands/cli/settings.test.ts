@@ -158,7 +158,7 @@ describe("the table of settings", () => {
   );
 
   test.each(entries)("$name.$key is a flag of that kind", async ({ name, key, kind }) => {
-    const { flags, repeat } = (await COMMANDS[name]?.load())!;
+    const { flags, repeat } = await COMMANDS[name]!.load();
     const type = flags[key]?.type;
     expect(type).toBeDefined();
     expect(type === "boolean").toBe(kind === "switch");
