@@ -86,6 +86,12 @@ export const COMMANDS: Commands = {
     also: ["check", "health", "diagnose", "config"],
     load: async () => (await import("./doctor.ts")).default,
   },
+  completions: {
+    group: REST,
+    description: "complete commands, flags, queues and ids in a shell",
+    also: ["completion"],
+    load: async () => (await import("./completions.ts")).default,
+  },
   version: {
     group: REST,
     description: "show the version",

@@ -103,6 +103,6 @@ function valueText({ name, value }: EffectiveSetting): string | null {
   return name === "env" ? value.replaceAll(/=[^,]*/g, "=…") : withoutPassword(value);
 }
 
-export function withoutPassword(location: string): string {
+function withoutPassword(location: string): string {
   return location.replace(/^([a-z][a-z\d+.-]*:\/\/[^:@/]*):[^@/]*@/i, "$1:…@");
 }

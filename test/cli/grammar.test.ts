@@ -20,6 +20,7 @@ const COMMANDS = [
   "checkpoint",
   "guard",
   "doctor",
+  "completions",
   "version",
 ];
 

@@ -14,6 +14,8 @@ interface ForHelp {
   section?: string;
   /** What holds when the flag is not given. */
   fallback?: string;
+  /** For our own scripts: not in help, the man page and completions. */
+  hidden?: boolean;
 }
 
 export type FlagDef = ForHelp &

@@ -14,18 +14,12 @@ import type { Page } from "./layout.ts";
 import { nearest } from "../../core/nearest.ts";
 import { scan, type Scanned } from "./scan.ts";
 import { applySettings, nameOrigin } from "./settings.ts";
-import { COLOR_CHOICES, SHARED_FLAGS } from "./shared.ts";
+import { COLOR_CHOICES, FRONT_FLAGS, SHARED_FLAGS } from "./shared.ts";
 
 const USAGE = 2;
 const FAILED = 125;
 /** Also in a group, `-fv`. Taking `-qvip` for it as well costs nothing but a stack. */
 const VERBOSE = /^(?:--verbose|-[a-z]*v[a-z]*)$/i;
-
-/** What may stand before the command's name. */
-const FRONT_FLAGS = {
-  ...SHARED_FLAGS,
-  version: { type: "boolean", alias: "V", description: "Show the version" },
-} as const;
 
 export async function dispatch(raw: readonly string[], commands: Commands, io: Io): Promise<number> {
   try {

@@ -33,6 +33,7 @@ function usage({ meta, operands }: AnyCommand, page: Page): string[] {
 function flagLines({ flags, repeat }: AnyCommand, page: Page): string[] {
   const sections = new Map<string, Row[]>([[OWN, []]]);
   for (const [key, flag] of Object.entries(flags)) {
+    if (flag.hidden) continue;
     const title = key in SHARED_FLAGS ? SHARED : (flag.section ?? OWN);
     sections.set(title, [...(sections.get(title) ?? []), ...flagRows(key, flag, repeat.includes(key))]);
   }

@@ -12,7 +12,7 @@ import type { AnyCommand } from "./define.ts";
 import { option, spell, type Scanned } from "./scan.ts";
 
 /** Where a value that was not a flag comes from. */
-export interface Origin {
+interface Origin {
   from: "environment" | "file";
   /** The variable, or the file. */
   place: string;

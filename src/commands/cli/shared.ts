@@ -29,5 +29,11 @@ export const SHARED_FLAGS = {
   help: { type: "boolean", alias: "h", description: "Show this help" },
 } as const;
 
+/** What may stand before the command's name. */
+export const FRONT_FLAGS = {
+  ...SHARED_FLAGS,
+  version: { type: "boolean", alias: "V", description: "Show the version" },
+} as const;
+
 /** For a command that prints something a script may want. */
 export const JSON_FLAG = { type: "boolean", description: "Print JSON" } as const;
