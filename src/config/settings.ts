@@ -62,6 +62,7 @@ export const COMMAND_SETTINGS: Readonly<Record<string, Table>> = {
     grace: "text",
     checkpoints: "switch",
     keep_checkpoints: "text",
+    prune: "text",
   },
 };
 

@@ -17,7 +17,7 @@ export const SHARED_FLAGS = {
     type: "string",
     valueHint: "FILE",
     description: "Settings for flags that are not given",
-    fallback: "lease.toml here, or lease/lease.toml in $XDG_CONFIG_HOME",
+    fallback: "$LEASE_CONFIG, lease.toml here, or lease/lease.toml in $XDG_CONFIG_HOME",
   },
   color: {
     type: "enum",
