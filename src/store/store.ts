@@ -91,7 +91,7 @@ export interface Store {
   /** The newest first. */
   checkpoints(query: CheckpointQuery): Promise<Checkpoint[]>;
 
-  /** What an attempt printed, from a position on, in order; at most `limit` pieces, the first or the newest. */
+  /** What an attempt printed, from a position on, in order; at most `limit` pieces. */
   logs(query: LogQuery): Promise<LogChunk[]>;
 
   /** How many jobs there are, by queue and state; of all, or of those that a selection names. */

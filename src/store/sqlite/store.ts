@@ -9,13 +9,14 @@ import type { LogChunk, SweepCounts, WorkerRecord } from "../../core/records.ts"
 import type { SqlDatabase } from "../../platform/platform.ts";
 import type { CheckpointQuery, ExpiredQuery, ListQuery, LogQuery, PruneQuery, Selection } from "../queries.ts";
 import type * as Contract from "../store.ts";
-import { cancel, noteRecovery, recovery, retry, trimCheckpoints } from "./change.ts";
+import { cancel, noteRecovery, recovery, retry } from "./change.ts";
 import { acquire, appendLogs, extend, firstReady, mayAcquire, noteProcess, promote } from "./claim.ts";
 import { enqueue, enqueueAll } from "./enqueue.ts";
 import { learned } from "./learned.ts";
 import { backlog, checkpoints, counts, expired, jobs, list, parents } from "./read.ts";
 import { toAttempt, toWorker, workerColumns } from "./rows.ts";
-import { checkpoint, recover, settle } from "./settle.ts";
+import { recover } from "./recover.ts";
+import { checkpoint, settle } from "./settle.ts";
 import { Statements } from "./statements.ts";
 import { watchCommits } from "./watch.ts";
 import { RANK, Writer } from "./writer.ts";
@@ -117,9 +118,8 @@ export class SqliteStore implements Contract.Store {
     return checkpoints(this.#statements, query);
   }
 
-  async logs({ job, attempt, from, limit, newest }: LogQuery) {
-    const rows = this.#statements.get(newest ? "newestLogs" : "logs").all(job, attempt, from, limit);
-    return (newest ? rows.toReversed() : rows) as unknown as LogChunk[];
+  async logs({ job, attempt, from, limit }: LogQuery) {
+    return this.#statements.get("logs").all(job, attempt, from, limit) as unknown as LogChunk[];
   }
 
   async counts(only?: Selection) {
@@ -214,8 +214,15 @@ export class SqliteStore implements Contract.Store {
     }
   }
 
-  trimCheckpoints(keep: number) {
-    return this.#writer.write(RANK.housekeeping, () => trimCheckpoints(this.#statements, keep));
+  async trimCheckpoints(keep: number) {
+    const { trimmable, trim } = await import("./trim.ts");
+    const { found, done } = trimmable(this.#statements, keep);
+    let removed = 0;
+    for (const part of found) {
+      removed += await this.#writer.write(RANK.housekeeping, () => trim(this.#statements, part, keep));
+    }
+    if (done !== null) await this.#writer.write(RANK.housekeeping, () => done(this.#statements));
+    return removed;
   }
 
   watch(changed: () => void) {
