@@ -49,6 +49,7 @@ describe("leases that ran out", () => {
     expires_at_ms: now_ms - ago_ms,
     holder_dead,
     attempt: attempt(),
+    last_chunks: [],
   });
 
   test("are to be expected for as long as a sweep may take, and an error when none comes", () => {

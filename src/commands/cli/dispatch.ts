@@ -3,8 +3,9 @@
  * it is needed, because every start pays for what stands here.
  *
  * Answers (help, version) go to stdout with code 0. Every error is one line on stderr, `lease: what to do`, and the
- * error's own code; an exception that nobody planned is 125. Without a command the short help is printed and the code
- * is that of a usage error, as git does it: `lease $FORGOTTEN` in a script must not look like success.
+ * error's own code; an exception that nobody planned is 125. With --verbose the stack follows. Without a command the
+ * short help is printed and the code is that of a usage error, as git does it: `lease $FORGOTTEN` in a script must not
+ * look like success.
  */
 
 import { LeaseError } from "../../core/errors.ts";
@@ -18,8 +19,8 @@ import { COLOR_CHOICES, FRONT_FLAGS, SHARED_FLAGS } from "./shared.ts";
 
 const USAGE = 2;
 const FAILED = 125;
-/** Also in a group, `-fv`. Taking `-qvip` for it as well costs nothing but a stack. */
-const VERBOSE = /^(?:--verbose|-[a-z]*v[a-z]*)$/i;
+/** Also in a group with other flags that take no value, `-fv`. */
+const VERBOSE = /^(?:--verbose|-[fhv]*v[fhv]*)$/;
 
 export async function dispatch(raw: readonly string[], commands: Commands, io: Io): Promise<number> {
   try {
@@ -114,16 +115,28 @@ async function page({ args, given }: Scanned, io: Io): Promise<Page> {
 
 async function report(error: unknown, raw: readonly string[], io: Io): Promise<number> {
   const { visible } = await import("../../view/text.ts");
-  if (error instanceof LeaseError) {
-    io.stderr(`lease: ${visible(error.message)}\n`);
-    return error.exit_code;
-  }
-  const message = error instanceof Error ? error.message : String(error);
+  const planned = error instanceof LeaseError;
+  const verbose = isVerbose(raw, io);
+  const message = visible(error instanceof Error ? error.message : String(error));
+  const hint = verbose ? "" : " (--verbose shows where)";
+  io.stderr(planned ? `lease: ${message}\n` : `lease: unexpected error: ${message}${hint}\n`);
+  if (verbose) for (const line of stackLines(error)) io.stderr(`${visible(line)}\n`);
+  return planned ? error.exit_code : FAILED;
+}
+
+/** Before anything else may be known to be right: a flag that looks like it, or the variable. */
+function isVerbose(raw: readonly string[], { env }: Io): boolean {
   const end = raw.indexOf("--");
-  const verbose = (end === -1 ? raw : raw.slice(0, end)).some((word) => VERBOSE.test(word));
-  const stack = verbose && error instanceof Error ? error.stack : undefined;
-  const hint = stack === undefined ? " (--verbose shows where)" : "";
-  io.stderr(`lease: unexpected error: ${visible(message)}${hint}\n`);
-  if (stack !== undefined) io.stderr(`${stack.split("\n").map(visible).join("\n")}\n`);
-  return FAILED;
+  if ((end === -1 ? raw : raw.slice(0, end)).some((word) => VERBOSE.test(word))) return true;
+  return /^(?:1|true|yes|on)$/i.test(env["LEASE_VERBOSE"] ?? "");
+}
+
+/** Where it happened, and what it was caused by. */
+function stackLines(error: unknown): string[] {
+  const lines: string[] = [];
+  for (let next = error; next instanceof Error; next = next.cause) {
+    if (next !== error) lines.push(`caused by ${next.name}: ${next.message}`);
+    lines.push(...(next.stack ?? "").split("\n").filter((line) => /^\s+at /.test(line)));
+  }
+  return lines;
 }
