@@ -98,7 +98,10 @@ function refuseUntrusted({ path, named }: FoundConfig): void {
   }
   // A link is as good as the file: whoever laid it chose what is read.
   if (!named && [file, lstatSync(path)].some(isForeign)) {
-    throw untrusted(`${path} belongs to another user`, `if you trust them, pass --config ${path}`);
+    throw untrusted(
+      `${path} belongs to another user`,
+      `pass --config ${path} if you trust them, or --config /dev/null to go without`,
+    );
   }
 }
 
