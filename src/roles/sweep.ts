@@ -5,11 +5,11 @@
  */
 
 import { JUMP_TRUST_MS } from "../core/clock.ts";
-import type { Clock, Random } from "../core/clock.ts";
+import type { Clock, MachineTime, Random } from "../core/clock.ts";
 import { errorText } from "../core/errors.ts";
 import type { SweepCounts, WorkerRecord } from "../core/records.ts";
 import { isRefusal, transition } from "../core/transition.ts";
-import { bootId, host, isProvenDead } from "../platform/machine.ts";
+import { host, isProvenDead, machineTime } from "../platform/machine.ts";
 import type { ExpiredLease } from "../store/queries.ts";
 import type { RecoverRequest } from "../store/store.ts";
 import type { HousekeepingOptions } from "./housekeeping.ts";
@@ -27,6 +27,8 @@ export interface RecoverySweepOptions extends HousekeepingOptions {
   every_ms: number;
   /** Write an error checkpoint for each recovered job. */
   checkpoints: boolean;
+  /** The machine's own, unless a test has another. */
+  machine_time?: () => MachineTime;
 }
 
 export interface SweepStatistics {
@@ -116,9 +118,8 @@ export class RecoverySweep {
 
   /** After a jump of the clock live workers get one interval to put their leases right; the dead are dead anyway. */
   async #graceNow(): Promise<number> {
-    const { store, clock, grace_ms, every_ms, report } = this.#options;
-    const reading = { boot_id: bootId(), mono_ms: clock.mono_ms(), hold_ms: Math.max(every_ms, 2 * JUMP_TRUST_MS) };
-    if (!(await store.noticeJump(reading))) return grace_ms;
+    const { store, grace_ms, every_ms, report, machine_time = machineTime } = this.#options;
+    if (!(await store.noticeJump(machine_time(), Math.max(every_ms, 2 * JUMP_TRUST_MS)))) return grace_ms;
     report("warn", "the clock was set ahead or the machine slept: leases that seem over are left to the next sweep");
     return NEVER_MS;
   }

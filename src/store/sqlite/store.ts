@@ -3,14 +3,14 @@
  */
 
 import { statSync } from "node:fs";
-import type { Clock, Random } from "../../core/clock.ts";
+import type { Clock, MachineTime, Random } from "../../core/clock.ts";
 import type { NewJob } from "../../core/job.ts";
 import type { LogChunk, SweepCounts, WorkerRecord } from "../../core/records.ts";
 import type { SqlDatabase } from "../../platform/platform.ts";
 import type { CheckpointQuery, ExpiredQuery, ListQuery, LogQuery, PruneQuery, Selection } from "../queries.ts";
 import type * as Contract from "../store.ts";
 import { cancel, noteRecovery, recovery, retry } from "./change.ts";
-import { acquire, appendLogs, extend, firstReady, mayAcquire, noteProcess, promote } from "./claim.ts";
+import { acquire, appendLogs, extend, firstReady, isDue, mayAcquire, noteProcess, promote } from "./claim.ts";
 import { enqueue, enqueueAll } from "./enqueue.ts";
 import { learned } from "./learned.ts";
 import { backlog, checkpoints, counts, expired, jobs, list, parents } from "./read.ts";
@@ -207,11 +207,12 @@ export class SqliteStore implements Contract.Store {
 
   async promote() {
     let total = 0;
-    for (;;) {
-      const { count, all } = await this.#writer.write(RANK.housekeeping, () => promote(this.#statements, this.#now()));
+    // Most often nothing is due, and then nobody needs the lock.
+    while (isDue(this.#statements, this.#now())) {
+      const { count } = await this.#writer.write(RANK.housekeeping, () => promote(this.#statements, this.#now()));
       total += count;
-      if (all) return total;
     }
+    return total;
   }
 
   async trimCheckpoints(keep: number) {
@@ -233,10 +234,11 @@ export class SqliteStore implements Contract.Store {
     };
   }
 
-  async noticeJump(reading: { boot_id: string; mono_ms: number; hold_ms: number }) {
+  async noticeJump(now: MachineTime, hold_ms: number) {
     const { isSteady, noticeJump } = await import("./jump.ts");
-    if (isSteady(this.#statements, reading, this.#now())) return false;
-    return this.#writer.write(RANK.housekeeping, () => noticeJump(this.#statements, reading, this.#now()));
+    const reading = { ...now, hold_ms, wall_ms: this.#now() };
+    if (isSteady(this.#statements, reading)) return false;
+    return this.#writer.write(RANK.housekeeping, () => noticeJump(this.#statements, reading));
   }
 
   async now() {
