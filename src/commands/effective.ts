@@ -10,6 +10,7 @@ import type { EffectiveSetting } from "../view/doctor.ts";
 import type { AnyCommand, Commands } from "./cli/define.ts";
 import { scan, type Scanned } from "./cli/scan.ts";
 import { fillIn, loadConfig, type Origins } from "./cli/settings.ts";
+import { refusedSettings } from "./setting_checks.ts";
 
 interface Effective {
   settings: EffectiveSetting[];
@@ -39,6 +40,7 @@ export async function effectiveSettings(doctor: Given, commands: Commands, env: 
     try {
       const origins = fillIn(command, scanned, env, config);
       settings.push(...keys.map((key) => settingOf(table, key, command, scanned, origins)));
+      findings.push(...refusedSettings(command, scanned, origins, env).map(broken));
     } catch (error) {
       findings.push(broken(errorText(error)));
     }

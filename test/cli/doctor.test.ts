@@ -164,6 +164,39 @@ describe("what is wrong is named, with what to do about it:", () => {
     ]);
   });
 
+  test.each([
+    ['[worker]\nslots = "many"', 'lease.toml: worker.slots "many" is not a whole number'],
+    ['[worker]\ndrain = "soon"', 'lease.toml: worker.drain "soon" is not a duration'],
+    ['[worker]\nqueue = ["a", ""]', 'queue "" is not a name'],
+    ['[worker]\nlease = "2s"\ninterval = "1s"', "interval must be less than half of lease"],
+    ['[watchdog]\nevery = "10ms"', "sweeps must be at least 1s apart"],
+    ['[enqueue]\nbackoff = "1s..2s..3s"', 'lease.toml: enqueue.backoff "1s..2s..3s" has more than two ends'],
+    ['[enqueue]\nlease = "1ms"', "lease must be at least 1s"],
+    ['[enqueue]\nfatal_exit = "x"', 'lease.toml: enqueue.fatal_exit "x" is not a list of exit codes'],
+    ['[enqueue]\nenv = ["NOT_SET_HERE"]', "lease.toml: enqueue.env NOT_SET_HERE is not set here"],
+  ])("values that a command would refuse: %j", async (text, message) => {
+    const place = newPlace();
+    await place.enqueue("--", "true");
+    write(place, text);
+    const { code, found } = await doctor(place);
+    expect(code).toBe(1);
+    const wrong = found("config").filter(({ level }) => level === "error");
+    expect(wrong.map(({ value }) => value)).toEqual([expect.stringContaining(message)]);
+  });
+
+  test("no value that a command accepts", async () => {
+    const place = newPlace();
+    await place.enqueue("--", "true");
+    write(
+      place,
+      '[worker]\nslots = 4\ngrace = "never"\nlease = "auto"\ninterval = "3s"\nqueue = ["a", "*"]\nname = "x"\n' +
+        '[enqueue]\nbackoff = "fixed:30s"\nlease = "auto"\nfatal_exit = "2,64-78"\nenv = ["A=1,B=2"]\nlog_limit = "64k"\n',
+    );
+    expect((await doctor(place)).found("config")).toEqual([
+      { name: "config", level: "ok", value: "lease.toml", advice: null },
+    ]);
+  });
+
   test("a lease.toml that is broken, while the rest is looked at all the same", async () => {
     const place = newPlace();
     await place.enqueue("--", "true");

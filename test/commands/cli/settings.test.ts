@@ -7,6 +7,7 @@ import { command } from "../../../src/commands/cli/define.ts";
 import { scan } from "../../../src/commands/cli/scan.ts";
 import { applySettings, nameOrigin } from "../../../src/commands/cli/settings.ts";
 import { SHARED_FLAGS } from "../../../src/commands/cli/shared.ts";
+import { READERS } from "../../../src/commands/setting_checks.ts";
 import { COMMAND_SETTINGS, SHARED_SETTINGS, variableName } from "../../../src/config/settings.ts";
 import { LeaseError } from "../../../src/core/errors.ts";
 import { jobVariables } from "../../../src/roles/variables.ts";
@@ -163,6 +164,9 @@ describe("the table of settings", () => {
     expect(type).toBeDefined();
     expect(type === "boolean").toBe(kind === "switch");
     expect(repeat.includes(key)).toBe(kind === "list");
+    // Doctor knows what may stand there.
+    const hint = flags[key]?.valueHint;
+    if (type === "string") expect(Object.keys(READERS)).toContain(hint ?? "");
   });
 
   /** What a default says about one run, and no file can know. */
