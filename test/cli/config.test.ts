@@ -1,10 +1,10 @@
 /** Settings that are not flags: lease.toml and LEASE_* through the compiled binary. */
 
 import { describe, expect, test } from "bun:test";
-import { chmodSync, chownSync, mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
-import { expectRefusal, LEASE, run, usePlaces, type Answer, type Place } from "./lease.ts";
+import { expectRefusal, LEASE, ROOT, run, usePlaces, type Answer, type Place } from "./lease.ts";
 
 const newPlace = usePlaces();
 
@@ -210,4 +210,15 @@ test("help and version work with a broken lease.toml, and without a file there i
   for (const args of [["--help"], ["worker", "--help"], ["version"]]) {
     expect(await place.lease(...args)).toMatchObject({ code: 0, stderr: "" });
   }
+});
+
+test("the lease.toml in the README is one that works", async () => {
+  const [, example = ""] = /```toml\n([^]*?)```/.exec(readFileSync(join(ROOT, "README.md"), "utf8")) ?? [];
+  const place = newPlace();
+  write(place, example);
+  expect(await plain(place, ["enqueue", "--", "true"])).toEqual({ code: 0, stdout: "1\n", stderr: "" });
+  expect(await job(plain(place, ["inspect", "1", "--json"]))).toMatchObject({ queue: "builds", retries: 1 });
+  expect(await plain(place, ["worker", "--until-empty"])).toMatchObject({ code: 0 });
+  expect(await plain(place, ["watchdog", "--once"])).toMatchObject({ code: 0 });
+  expect(await plain(place, ["doctor"])).toMatchObject({ code: 0, stderr: "" });
 });
