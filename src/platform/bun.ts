@@ -56,8 +56,11 @@ export const platform: Platform = {
   inflate: (bytes) => Bun.inflateSync(bytes as Uint8Array<ArrayBuffer>),
 };
 
+let pipes_module: Promise<typeof import("./pipes.ts")> | undefined;
+
 async function spawnWithPipes(options: SpawnOptions): Promise<Child> {
-  const { closeAll, openPipes } = await import("./pipes.ts");
+  // Loaded with the first job: only workers need it.
+  const { closeAll, openPipes } = await (pipes_module ??= import("./pipes.ts"));
   const pipes = openPipes();
   const start = (stdout: "pipe" | number, stderr: "pipe" | number) =>
     Bun.spawn([...options.argv], {
