@@ -16,7 +16,6 @@ import type { BulkEnqueued } from "../store/store.ts";
 import type { Source } from "./bulk_lines.ts";
 import { closeSource, groupsOf, openSource } from "./bulk_lines.ts";
 import type { Io } from "./cli/define.ts";
-import { nearest } from "./cli/nearest.ts";
 import { withStore } from "./context.ts";
 import { readInput } from "./new_job.ts";
 
@@ -127,7 +126,6 @@ function jsonReader({ defaults }: BulkOptions, io: Io): Reader {
     env: io.env,
     now_ms,
     readInput: readPlainFile,
-    nearest,
   };
   return (line) => (line.trim() === "" ? null : jobOfLine(line, context));
 }

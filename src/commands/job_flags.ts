@@ -38,7 +38,7 @@ export const JOB_FLAGS = {
   retries: { type: "string", valueHint: "N", description: "Runs after the first", fallback: "3", section: RUNNING },
   backoff: {
     type: "string",
-    valueHint: "TIME",
+    valueHint: "TIMES",
     description: "Pause before a retry, doubled each time: 1s, 1s..10m, fixed:30s, none",
     fallback: "1s..10m",
     section: RUNNING,

@@ -26,7 +26,7 @@ import { signalCode } from "./repeat.ts";
 
 const HERE = "In the foreground";
 /** Whoever says one of these thinks of a job that fails, not only of one that is lost. */
-const RETRY_FLAGS = ["retries", "backoff", "fatal_exit"];
+const RETRY_FLAGS = ["retries", "backoff", "fatal_exit"] as const;
 /** How long what is left to print may take when we were told to end. */
 const LAST_WORDS_MS = 1_000;
 
@@ -97,7 +97,7 @@ export default command({
       if (!given.has(name) || key !== null) continue;
       throw new LeaseError("usage", `--${name.replace("_", "-")} says what to do about a --key: give that as well`);
     }
-    const retry_on = args.retry_on ?? (RETRY_FLAGS.some((name) => given.has(name)) ? "any" : "lost");
+    const retry_on = args.retry_on ?? (RETRY_FLAGS.some((name) => args[name] !== undefined) ? "any" : "lost");
     const job = await newJob({ ...args, retry_on } as JobArgs, lists, rest, io);
     const wanted = job.argv.length === 0 && job.input === null && key !== null ? null : job;
     if (wanted !== null) checkNewJob(wanted);

@@ -9,6 +9,7 @@ import { parseDuration } from "../core/duration.ts";
 import { LeaseError, errorText } from "../core/errors.ts";
 import { BEATS } from "../core/job.ts";
 import type { JobSettings, NewJob } from "../core/job.ts";
+import { nearest } from "../core/nearest.ts";
 import { checkNewJob } from "../core/new_job.ts";
 import { parseAt } from "./at.ts";
 import { parseBackoff, parseBytes, parseEnv, parseExitRanges, parseIds, parseInteger, parseLease } from "./values.ts";
@@ -22,8 +23,6 @@ export interface LineContext {
   now_ms: number;
   /** Reads the file of an input `@FILE`; `name` is for errors. */
   readInput: (path: string, name: string) => Uint8Array;
-  /** The name that was probably meant. */
-  nearest: (name: string, names: readonly string[]) => string | null;
 }
 
 interface Draft extends Writable<NewJob> {
@@ -69,7 +68,7 @@ export function jobOfLine(line: string, context: LineContext): NewJob {
   const object = parsed(line);
   const draft = { ...defaults } as Draft;
   for (const name in object) {
-    const field = FIELDS.get(name) ?? unknown(name, context);
+    const field = FIELDS.get(name) ?? unknown(name);
     const value = object[name];
     if (value === null) continue;
     if (SETTINGS.has(name) && draft.settings === defaults.settings) draft.settings = { ...defaults.settings };
@@ -116,7 +115,7 @@ function parsed(line: string): Record<string, unknown> {
   return refuse('a line is one JSON object: {"argv": ["echo", "hi"]}');
 }
 
-function unknown(name: string, { nearest }: LineContext): never {
+function unknown(name: string): never {
   const names = [...FIELDS.keys()];
   const meant = nearest(name, names);
   return refuse(

@@ -15,7 +15,7 @@ import { GapRecorder } from "../leasing/gaps.ts";
 import { Heartbeat } from "../leasing/heartbeat.ts";
 import type { Lease } from "../leasing/lease.ts";
 import type { LeaseManager, Release } from "../leasing/manager.ts";
-import { identify } from "../platform/machine.ts";
+import { bootId, identify } from "../platform/machine.ts";
 import type { Stream } from "../platform/platform.ts";
 import { LAST_LINES, LineCounter, Tail } from "../runner/lines.ts";
 import { LogCapture } from "../runner/log.ts";
@@ -70,10 +70,10 @@ export class Attempt {
   readonly #heartbeat: Heartbeat;
   readonly #capture: LogCapture;
   readonly #tail = new Tail();
+  readonly #beat: Beat;
   readonly #lines: Record<Stream, LineCounter> = { stdout: new LineCounter(), stderr: new LineCounter() };
   /** For a lease that is learned. */
   readonly #recorder: GapRecorder | null;
-  readonly #beat: Beat;
   #run: Run | null = null;
   #keeper: Keeper | null = null;
   #process: ProcessIdentity | null = null;
@@ -201,9 +201,11 @@ export class Attempt {
   #started(pid: number): void {
     const { clock, manager, interval_ms } = this.#options;
     const { job, token, lease_ms } = this.lease;
-    const process = (this.#process = identify(pid));
+    // Its start time is asked for later: while a program is being loaded the kernel keeps whoever asks waiting.
+    this.#process = { boot_id: bootId(), pid, pid_started: 0 };
     this.#heartbeat.beat(0);
     const cancelNote = clock.after(NOTE_AFTER_MS, () => {
+      const process = (this.#process = identify(pid));
       manager.store.noteProcess([{ id: job.id, token, ...process }]).catch(() => {});
     });
     let cancelBeat = () => {};

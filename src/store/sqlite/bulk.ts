@@ -12,6 +12,7 @@ import { enqueueOne, isBlocked, jobColumns } from "./enqueue.ts";
 import { settingsColumn } from "./rows.ts";
 import { SQL } from "./statements.ts";
 import type { Statements } from "./statements.ts";
+import type { Step } from "./writer.ts";
 
 const ROWS = 100;
 const [INTO = "", ONE_ROW = ""] = SQL.insertJob.split(" VALUES ");
@@ -27,15 +28,16 @@ export async function enqueueAll(
   statements: Statements,
   batches: AsyncIterable<readonly NewJob[]>,
   now_ms: number,
+  step: Step,
 ): Promise<BulkEnqueued> {
   const bulk = new Bulk(statements, now_ms);
   // What the CHECKs hold of new jobs is so by the way their columns are made, and they take half of an insert's time.
-  statements.sql("PRAGMA ignore_check_constraints = ON").run();
+  step(() => statements.sql("PRAGMA ignore_check_constraints = ON").run());
   try {
-    for await (const batch of batches) for (const job of batch) bulk.add(job);
-    return bulk.end();
+    for await (const batch of batches) step(() => batch.forEach((job) => bulk.add(job)));
+    return step(() => bulk.end());
   } finally {
-    statements.sql("PRAGMA ignore_check_constraints = OFF").run();
+    step(() => statements.sql("PRAGMA ignore_check_constraints = OFF").run());
   }
 }
 

@@ -44,7 +44,7 @@ export function acquireOne(statements: Statements, id: number, acquirer: Acquire
   return rows.map((row) => toGrant(statements, row, acquirer, now_ms));
 }
 
-function isDue(statements: Statements, now_ms: number): boolean {
+export function isDue(statements: Statements, now_ms: number): boolean {
   const due_ms = statements.get("nextDue").get()?.["at_ms"] as number | null;
   return due_ms !== null && due_ms <= now_ms;
 }
