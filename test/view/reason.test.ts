@@ -26,6 +26,7 @@ describe("a pending job", () => {
     ["next in line, all slots busy", { workers: 1, ahead: 0, free_slots: 0 }],
     ["1 job ahead", { workers: 1, ahead: 1 }],
     ["12 jobs ahead, all slots busy", { workers: 1, ahead: 12, free_slots: 0 }],
+    ["one of 70000 in line, all slots busy", { workers: 1, in_line: 70_000, free_slots: 0 }],
     [null, {}],
   ])("waits because: %s", (reason, facts) => {
     expect(why(pending, { queue: "gpu" }, facts)).toBe(reason);
