@@ -3,7 +3,15 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import process from "node:process";
-import { parseBackoff, parseBytes, parseEnv, parseExitRanges, parseIds, parseInteger } from "../config/values.ts";
+import {
+  parseBackoff,
+  parseBytes,
+  parseEnv,
+  parseExitRanges,
+  parseIds,
+  parseInteger,
+  parseLease,
+} from "../config/values.ts";
 import { parseDuration } from "../core/duration.ts";
 import { LeaseError, errorText } from "../core/errors.ts";
 import { BEATS, DEFAULT_QUEUE, DEFAULT_SETTINGS, INPUT_LIMIT_BYTES } from "../core/job.ts";
@@ -57,8 +65,8 @@ const FLAGS = {
   fatal_exit: { type: "string", valueHint: "CODES", description: "Exit codes not to retry: 2,64-78", section: RUNNING },
   lease: {
     type: "string",
-    valueHint: "TIME",
-    description: "How long it may be silent before it counts as hung",
+    valueHint: "TIME|auto",
+    description: "How long it may be silent before it counts as hung; auto learns it from earlier runs",
     fallback: "the worker's, 5m",
     section: RUNNING,
   },
@@ -213,7 +221,7 @@ function settingsOf(args: Args): JobSettings {
     retry_on: args.retry_on,
     fatal_exit: given("fatal_exit", parseExitRanges, DEFAULT_SETTINGS.fatal_exit),
     timeout_ms: given<number | null>("timeout", parseDuration, null),
-    lease_ms: given<number | null>("lease", parseDuration, null),
+    lease_ms: given<JobSettings["lease_ms"]>("lease", parseLease, null),
     beat: args.beat ?? null,
     pty: args.pty,
     log_limit_bytes: given("log_limit", parseBytes, DEFAULT_SETTINGS.log_limit_bytes),

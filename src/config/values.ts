@@ -111,3 +111,8 @@ export function parseSince(text: string, name: string, now_ms: number): number {
 export function parseGrace(text: string, name: string): number | null {
   return text === "never" ? null : parseDuration(text, name);
 }
+
+/** `auto` is learned from earlier runs. */
+export function parseLease(text: string, name: string): number | "auto" {
+  return text === "auto" ? "auto" : parseDuration(text, name);
+}

@@ -84,3 +84,11 @@ export interface ListQuery extends Selection {
   sort?: (typeof SORTS)[number];
   newest_first: boolean;
 }
+
+export interface LogQuery {
+  job: number;
+  attempt: number;
+  from: number;
+  limit: number;
+  newest?: boolean;
+}

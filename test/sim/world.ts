@@ -162,6 +162,8 @@ export class World {
       const remaining_ms = lease.remaining();
       const held = state.name === "running" && token === lease.token;
       const given_ms = held ? state.expires_at_ms - this.clock.wall_ms() : 0;
+      // A jump of the clock is put right within a moment, for which sweeps wait.
+      if (lease.jumped() > 0) continue;
       if (remaining_ms > 0 && remaining_ms > given_ms) {
         object(20, `${worker.id} believes in ${remaining_ms} ms of job ${lease.job.id}, and has ${given_ms}`);
       }

@@ -13,8 +13,8 @@ const JOB_COLUMNS = `id, state, queue, priority, run_at_ms, token, failures, ret
 const JOB_WITH_INPUT = `SELECT ${JOB_COLUMNS}, (SELECT data FROM inputs WHERE job_id = jobs.id) AS input FROM jobs`;
 
 /** A lease of 0 is a learned one: by the job's key, or else by its queue (see subjectOf). */
-const GRANTED_MS = `CASE WHEN lease_ms > 0 THEN lease_ms WHEN lease_ms = 0 THEN coalesce((SELECT learned.lease_ms
-  FROM learned WHERE subject = iif(key IS NULL, 'queue ' || queue, 'key ' || key)), ${UNLEARNED_LEASE_MS}) ELSE ?3 END`;
+const GRANTED_MS = `coalesce(nullif(coalesce(lease_ms, ?3), 0), (SELECT learned.lease_ms FROM learned
+  WHERE subject = iif(key IS NULL, 'queue ' || queue, 'key ' || key)), ${UNLEARNED_LEASE_MS})`;
 
 const GRANT = `UPDATE jobs SET state = 'running', token = token + 1, holder = ?1, started_at_ms = ?2,
   last_beat_at_ms = ?2, expires_at_ms = ?2 + ${GRANTED_MS}, progress = NULL, message = NULL,
@@ -88,8 +88,11 @@ export const SQL = {
     expires_at_ms = iif(?8 AND last_beat_at_ms <= ?7, max(expires_at_ms, ?3), ?3),
     last_beat_at_ms = iif(?8 AND last_beat_at_ms <= ?7, max(last_beat_at_ms, ?4), coalesce(?4, last_beat_at_ms)),
     progress = coalesce(?5, progress), message = coalesce(?6, message)
-    WHERE id = ?1 AND state = 'running' AND token = ?2 AND expires_at_ms >= ?7
+    WHERE id = ?1 AND state = 'running' AND token = ?2 AND expires_at_ms >= ?9
     RETURNING expires_at_ms, cancel_requested_at_ms`,
+  cutLeases: `UPDATE jobs SET expires_at_ms = ?1 + granted.lease_ms, last_beat_at_ms = min(last_beat_at_ms, ?1)
+    FROM attempts AS granted WHERE granted.job_id = jobs.id AND granted.attempt = jobs.token
+      AND jobs.state = 'running' AND jobs.expires_at_ms > ?1 + granted.lease_ms`,
   countBeats: "UPDATE attempts SET beats = max(beats, ?3) WHERE job_id = ?1 AND attempt = ?2",
   fence: "SELECT state, token, expires_at_ms, cancel_requested_at_ms, task FROM jobs WHERE id = ?1",
   noteProcess: `UPDATE attempts SET boot_id = ?3, pid = ?4, pid_started = ?5
@@ -98,6 +101,8 @@ export const SQL = {
   trimLog: "DELETE FROM logs WHERE job_id = ?1 AND attempt = ?2 AND start >= ?3 AND start + bytes <= ?4",
   logs: `SELECT start, bytes, data FROM logs WHERE job_id = ?1 AND attempt = ?2 AND start >= ?3
     ORDER BY start LIMIT ?4`,
+  newestLogs: `SELECT start, bytes, data FROM logs WHERE job_id = ?1 AND attempt = ?2 AND start >= ?3
+    ORDER BY start DESC LIMIT ?4`,
   settle: SETTLE,
   recover: `${SETTLE} AND expires_at_ms = ?12`,
   endAttempt: END_ATTEMPT,

@@ -7,7 +7,7 @@ import type { Clock, Random } from "../../core/clock.ts";
 import type { NewJob } from "../../core/job.ts";
 import type { LogChunk, SweepCounts, WorkerRecord } from "../../core/records.ts";
 import type { SqlDatabase } from "../../platform/platform.ts";
-import type { CheckpointQuery, ExpiredQuery, ListQuery, PruneQuery, Selection } from "../queries.ts";
+import type { CheckpointQuery, ExpiredQuery, ListQuery, LogQuery, PruneQuery, Selection } from "../queries.ts";
 import type * as Contract from "../store.ts";
 import { cancel, noteRecovery, recovery, retry, trimCheckpoints } from "./change.ts";
 import { acquire, appendLogs, extend, firstReady, mayAcquire, noteProcess, promote } from "./claim.ts";
@@ -29,6 +29,7 @@ export interface SqliteStoreOptions {
 
 export class SqliteStore implements Contract.Store {
   readonly location: string;
+  readonly shares_clock = true;
   readonly #database: SqlDatabase;
   readonly #statements: Statements;
   readonly #writer: Writer;
@@ -116,8 +117,9 @@ export class SqliteStore implements Contract.Store {
     return checkpoints(this.#statements, query);
   }
 
-  async logs({ job, attempt, from, limit }: { job: number; attempt: number; from: number; limit: number }) {
-    return this.#statements.get("logs").all(job, attempt, from, limit) as unknown as LogChunk[];
+  async logs({ job, attempt, from, limit, newest }: LogQuery) {
+    const rows = this.#statements.get(newest ? "newestLogs" : "logs").all(job, attempt, from, limit);
+    return (newest ? rows.toReversed() : rows) as unknown as LogChunk[];
   }
 
   async counts(only?: Selection) {
@@ -222,6 +224,12 @@ export class SqliteStore implements Contract.Store {
     return () => {
       if (this.#watches.delete(stop)) stop();
     };
+  }
+
+  async noticeJump(reading: { boot_id: string; mono_ms: number; hold_ms: number }) {
+    const { isSteady, noticeJump } = await import("./jump.ts");
+    if (isSteady(this.#statements, reading, this.#now())) return false;
+    return this.#writer.write(RANK.housekeeping, () => noticeJump(this.#statements, reading, this.#now()));
   }
 
   async now() {
