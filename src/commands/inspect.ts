@@ -3,6 +3,7 @@
 import { parseIds } from "../config/values.ts";
 import { LeaseError } from "../core/errors.ts";
 import { jsonLine } from "../view/json.ts";
+import type { Screen } from "../view/style.ts";
 import { tsvHeader, tsvLine } from "../view/tsv.ts";
 import { command, type Io } from "./cli/define.ts";
 import { nearest } from "./cli/nearest.ts";
@@ -12,6 +13,7 @@ import { listView } from "./inspect/lists.ts";
 import { overviewView } from "./inspect/overview.ts";
 import { pagesView } from "./inspect/pages.ts";
 import type { Seen, View } from "./inspect/view.ts";
+import { watch } from "./inspect/watch.ts";
 import type { Store } from "../store/store.ts";
 
 export default command({
@@ -26,7 +28,7 @@ export default command({
     ["lease inspect jobs --status failed --since 1d", "what failed since yesterday, and why"],
     ["lease inspect jobs --status pending,scheduled,blocked", "what waits, and what for"],
     ["lease inspect leases --stale", "whose lease is over, and for how long"],
-    ["lease inspect workers", "who does what"],
+    ["lease inspect workers --watch", "who does what, live; q, Esc or Ctrl-C ends it"],
     ["lease inspect jobs --json --limit 1000 | jq .id", "one object per line"],
   ],
   notes: [
@@ -40,7 +42,9 @@ export default command({
   ],
   run: async ({ args, lists, rest, given, io }) => {
     const view = viewOf(args, lists.status, rest, given);
-    return withStore(args, io, { create: false }, async ({ store }) => print(store, view, args, io));
+    return withStore(args, io, { create: false }, async ({ store }) =>
+      args.watch ? keepLive(store, view, args, io) : print(store, view, args, io),
+    );
   },
 });
 
@@ -78,7 +82,16 @@ async function print(store: Store, view: View, args: Printing, io: Io): Promise<
   return missing.length > 0 ? 1 : 0;
 }
 
-function formatted(seen: Seen, view: View, args: Printing, screen: ReturnType<typeof screenOf>): string {
+/** A terminal that can't move its cursor gets what a pipe gets. */
+function keepLive(store: Store, view: View, args: Printing, io: Io): Promise<number> {
+  const live = io.is_tty && io.env["TERM"] !== "dumb" && !args.json && !args.tsv;
+  const screenAt = (now_ms: number) => screenOf(args.color, io, now_ms);
+  const format = (seen: Seen, screen: Screen) => formatted(seen, view, args, screen);
+  if (args.tsv && view.tsv !== null) io.stdout(tsvHeader(view.tsv));
+  return watch({ store, view, io, live, screenAt, format });
+}
+
+function formatted(seen: Seen, view: View, args: Printing, screen: Screen): string {
   const { now_ms } = screen;
   if (args.json) return seen.objects(now_ms).map(jsonLine).join("");
   if (!args.tsv || view.tsv === null) return seen.text(screen);

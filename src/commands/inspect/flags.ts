@@ -27,6 +27,7 @@ const ALL_SORTS = [...new Set(Object.values(LIST_SORTS).flat())];
 const ALL_STATES = [...QUEUE_STATES, ...WORKER_STATES];
 
 export const INSPECT_FLAGS = {
+  watch: { type: "boolean", alias: "w", description: "Keep it live: redrawn every second and on changes, q quits" },
   json: JSON_FLAG,
   tsv: { type: "boolean", description: "Print a list as tab-separated values with a header" },
   show_env: { type: "boolean", description: "Of a job: show the values of its --env, not only their names" },
