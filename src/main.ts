@@ -45,6 +45,11 @@ const COMMANDS: Commands = {
     also: ["log", "tail", "follow"],
     load: async () => (await import("./commands/logs.ts")).default,
   },
+  wait: {
+    group: JOBS,
+    description: "wait until jobs have ended; the exit code is theirs",
+    load: async () => (await import("./commands/wait.ts")).default,
+  },
   cancel: {
     group: JOBS,
     description: "end jobs for good",

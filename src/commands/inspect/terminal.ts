@@ -3,38 +3,14 @@
  * gives back the terminal as it was.
  */
 
-import { constants } from "node:os";
 import process from "node:process";
 import { ENTER, LEAVE, type Size } from "../../view/frame.ts";
+import { signalCode, type Ending } from "../repeat.ts";
 
-const ENDING = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
-const INTERRUPTED = 128 + constants.signals.SIGINT;
 const CTRL_C = "\u0003";
 const CTRL_Z = "\u001a";
 const ESCAPE = "\u001b";
 const USUAL: Size = { columns: 80, rows: 24 };
-
-/** Resolves with an exit code when a signal asks us to end; `stop` no longer listens. */
-export class Ending {
-  readonly #asked = Promise.withResolvers<number>();
-  readonly #listeners = ENDING.map((signal) => {
-    const listener = () => this.end(128 + constants.signals[signal]);
-    process.on(signal, listener);
-    return { signal, listener };
-  });
-
-  get code(): Promise<number> {
-    return this.#asked.promise;
-  }
-
-  end(code: number): void {
-    this.#asked.resolve(code);
-  }
-
-  stop(): void {
-    for (const { signal, listener } of this.#listeners) process.off(signal, listener);
-  }
-}
 
 export class LiveTerminal {
   readonly #write: (text: string) => void;
@@ -95,7 +71,7 @@ export class LiveTerminal {
     const keys = new TextDecoder().decode(bytes);
     // An arrow key begins with an escape as well; the key itself comes alone.
     if (keys === ESCAPE || /q/i.test(keys)) this.#ending.end(0);
-    else if (keys.includes(CTRL_C)) this.#ending.end(INTERRUPTED);
+    else if (keys.includes(CTRL_C)) this.#ending.end(signalCode("SIGINT"));
     else if (keys.includes(CTRL_Z)) {
       this.#leave();
       process.kill(process.pid, "SIGTSTP");

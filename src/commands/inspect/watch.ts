@@ -8,14 +8,12 @@ import { drawLines, fitLines } from "../../view/frame.ts";
 import type { Screen } from "../../view/style.ts";
 import { readable } from "../../view/time.ts";
 import type { Io } from "../cli/define.ts";
-import { Ending, LiveTerminal } from "./terminal.ts";
+import { Ending, repeat } from "../repeat.ts";
+import { LiveTerminal } from "./terminal.ts";
 import type { Seen, View } from "./view.ts";
 
-const EVERY_MS = 1_000;
-/** Between two looks: a busy store changes hundreds of times a second, which nobody can read. */
-const PAUSE_MS = 100;
-/** And never more than a fifth of the time is spent on looking. */
-const PAUSE_FACTOR = 4;
+/** More often nobody can read it. */
+const PACE = { every_ms: 1_000, pause_ms: 100 } as const;
 
 interface Watch {
   store: Store;
@@ -54,9 +52,10 @@ async function onTerminal(watching: Watch, ending: Ending): Promise<number> {
   if (isNothing(last.seen)) return complain(watching, last.seen);
   terminal.open();
   try {
-    return await repeat(watching, ending, async () => {
+    return await repeat(watching.store, ending, PACE, async () => {
       last = await lookAt(watching);
       draw();
+      return null;
     });
   } finally {
     terminal.close();
@@ -69,12 +68,13 @@ async function inStream(watching: Watch, ending: Ending): Promise<number> {
   if (isNothing(first.seen)) return complain(watching, first.seen);
   let printed = { ...first, text: format(first.seen, screenAt(first.at_ms)) };
   io.stdout(printed.text);
-  return repeat(watching, ending, async () => {
+  return repeat(watching.store, ending, PACE, async () => {
     const { seen, at_ms } = await lookAt(watching);
     // Drawn for the moment of the last one, it differs only if more than the time has changed.
-    if (format(seen, screenAt(printed.at_ms)) === printed.text) return;
+    if (format(seen, screenAt(printed.at_ms)) === printed.text) return null;
     printed = { seen, at_ms, text: format(seen, screenAt(at_ms)) };
     io.stdout(`\n${printed.text}`);
+    return null;
   });
 }
 
@@ -91,29 +91,4 @@ function isNothing({ missing, objects }: Seen): boolean {
 function complain({ io }: Watch, { missing }: Seen): number {
   for (const line of missing ?? []) io.stderr(`lease: ${line}\n`);
   return 1;
-}
-
-/** Until somebody ends it; answers the exit code. */
-async function repeat({ store }: Watch, ending: Ending, look: () => Promise<void>): Promise<number> {
-  let changed = Promise.withResolvers<void>();
-  const ring = () => changed.resolve();
-  const stop = store.watch(ring);
-  const timer = setInterval(ring, EVERY_MS);
-  try {
-    let took_ms = 0;
-    for (;;) {
-      const pause = Promise.withResolvers<void>();
-      const pausing = setTimeout(pause.resolve, Math.max(PAUSE_MS, PAUSE_FACTOR * took_ms));
-      const code = await Promise.race([ending.code, Promise.all([pause.promise, changed.promise])]);
-      clearTimeout(pausing);
-      if (typeof code === "number") return code;
-      changed = Promise.withResolvers<void>();
-      const began_ms = performance.now();
-      await look();
-      took_ms = performance.now() - began_ms;
-    }
-  } finally {
-    clearInterval(timer);
-    stop();
-  }
 }
