@@ -62,6 +62,12 @@ const COMMANDS: Commands = {
     also: ["restart", "requeue"],
     load: async () => (await import("./commands/retry.ts")).default,
   },
+  prune: {
+    group: JOBS,
+    description: "delete finished jobs",
+    also: ["clean", "purge", "gc"],
+    load: async () => (await import("./commands/prune.ts")).default,
+  },
   pause: {
     group: JOBS,
     description: "take no more jobs of a queue",
