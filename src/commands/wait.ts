@@ -74,13 +74,11 @@ export default command({
 });
 
 async function mustBeThere(store: Store, only: Selection): Promise<void> {
-  const counts = await store.counts(only);
-  const there = counts.reduce((sum, { count }) => sum + count, 0);
   if (only.ids === undefined) {
-    if (there === 0) throw new LeaseError("nothing_matched", `there is nothing to wait for${selectionText(only)}`);
-    return;
+    const found = await store.list({ ...only, limit: 1, newest_first: true });
+    if (found.length > 0) return;
+    throw new LeaseError("nothing_matched", `there is nothing to wait for${selectionText(only)}`);
   }
-  if (there === only.ids.length) return;
   for await (const ids of idPages(store, "wait for", only, [])) {
     const found = await store.jobs(ids);
     const missing = ids.find((_, index) => found[index] === null);

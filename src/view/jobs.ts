@@ -69,7 +69,7 @@ function columns({ now_ms, paint }: Screen): Column<JobRow>[] {
       drop: 2,
     },
     { title: "COMMAND", cell: ({ job }) => commandText(job), shrink_to: 16 },
-    { title: "REASON", cell: ({ reason }) => reason, optional: true, shrink_to: 16 },
+    { title: "REASON", cell: ({ reason }) => reason, optional: true, shrink_to: 28 },
   ];
 }
 

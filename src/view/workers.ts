@@ -52,12 +52,17 @@ function slotsText(row: WorkerRow): string {
   return `${processing + draining} of ${row.worker.slots}`;
 }
 
-/** `128 (2s ago), 131 (now)`: each job and its last beat. */
+const JOBS_NAMED = 4;
+
+/** `128 (2s ago), 131 (now)`: jobs, each with its last beat. */
 function currentText({ held }: WorkerRow, now_ms: number): string {
-  const told = held.map(({ id, last_beat_at_ms }) =>
-    last_beat_at_ms === null ? String(id) : `${id} (${relative(last_beat_at_ms, now_ms)})`,
-  );
-  return told.join(", ");
+  const told = held
+    .slice(0, JOBS_NAMED)
+    .map(({ id, last_beat_at_ms }) =>
+      last_beat_at_ms === null ? String(id) : `${id} (${relative(last_beat_at_ms, now_ms)})`,
+    );
+  const more = held.length - told.length;
+  return told.join(", ") + (more > 0 ? ` and ${more} more` : "");
 }
 
 function columns({ now_ms, paint }: Screen): Column<WorkerRow>[] {

@@ -105,6 +105,11 @@ describe("the list of workers", () => {
     );
   });
 
+  test("names a few of many jobs", () => {
+    const held = [1, 2, 3, 4, 5, 6].map((id) => running({ id }));
+    expect(workersText([{ worker: worker({ slots: 6 }), held }], screen())).toMatch(/ 4 \(2s ago\) and 2 more$/m);
+  });
+
   test("tells of one that takes no more jobs", () => {
     expect(workersText([{ worker: worker({ draining: true }), held: [] }], screen())).toContain("draining");
   });
