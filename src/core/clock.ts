@@ -27,3 +27,10 @@ export const JUMP_MS = 1_000;
  * that, so a holder that could not put it right in time has given up before.
  */
 export const JUMP_TRUST_MS = 3_000;
+
+/** A machine's time as all its processes see it: since it was booted, asleep or not, and how often it slept. */
+export interface MachineTime {
+  boot_id: string;
+  uptime_ms: number;
+  suspends: number;
+}

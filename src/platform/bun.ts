@@ -50,6 +50,10 @@ export const platform: Platform = {
   async spawn(options) {
     return options.pty ? spawnInTerminal(options) : spawnWithPipes(options);
   },
+
+  // Not by node:zlib, which takes longer to load than a watchdog takes to run.
+  deflate: (bytes) => Bun.deflateSync(bytes as Uint8Array<ArrayBuffer>, { level: 1 }),
+  inflate: (bytes) => Bun.inflateSync(bytes as Uint8Array<ArrayBuffer>),
 };
 
 function spawnWithPipes(options: SpawnOptions): Child {

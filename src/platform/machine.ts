@@ -5,6 +5,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import process from "node:process";
+import type { MachineTime } from "../core/clock.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 
 export const host = hostname();
@@ -15,6 +16,15 @@ let boot_id: string | undefined;
 export function bootId(): string {
   boot_id ??= readOrNull("/proc/sys/kernel/random/boot_id")?.trim() ?? "unknown";
   return boot_id;
+}
+
+/** What processes of one machine can compare to notice that its clock was set, or that it slept. */
+export function machineTime(): MachineTime {
+  return {
+    boot_id: bootId(),
+    uptime_ms: Math.round(Number(readOrNull("/proc/uptime")?.split(" ")[0] ?? Number.NaN) * 1_000),
+    suspends: Number(readOrNull("/sys/power/suspend_stats/success") ?? 0),
+  };
 }
 
 interface ProcessStat {

@@ -5,16 +5,17 @@
  */
 
 import { JUMP_TRUST_MS } from "../core/clock.ts";
-import type { Clock, Random } from "../core/clock.ts";
+import type { Clock, MachineTime, Random } from "../core/clock.ts";
 import { errorText } from "../core/errors.ts";
 import type { SweepCounts, WorkerRecord } from "../core/records.ts";
 import { isRefusal, transition } from "../core/transition.ts";
-import { bootId, host, isProvenDead } from "../platform/machine.ts";
+import { host, isProvenDead, machineTime } from "../platform/machine.ts";
 import type { ExpiredLease } from "../store/queries.ts";
 import type { RecoverRequest } from "../store/store.ts";
 import type { HousekeepingOptions } from "./housekeeping.ts";
 import { keepHouse } from "./housekeeping.ts";
 import { lastLines } from "./last_lines.ts";
+import { LAST_LINES } from "../runner/lines.ts";
 import { killRemains, MarkedProcesses } from "./orphans.ts";
 
 export interface RecoverySweepOptions extends HousekeepingOptions {
@@ -26,6 +27,8 @@ export interface RecoverySweepOptions extends HousekeepingOptions {
   every_ms: number;
   /** Write an error checkpoint for each recovered job. */
   checkpoints: boolean;
+  /** The machine's own, unless a test has another. */
+  machine_time?: () => MachineTime;
 }
 
 export interface SweepStatistics {
@@ -37,7 +40,7 @@ export interface SweepStatistics {
 }
 
 /** Jobs per commit: short enough that a beat never waits long behind it. */
-const PAGE = 200;
+export const PAGE = 1_000;
 /** A grace that no lease ever outlives. */
 const NEVER_MS = 2 ** 50;
 
@@ -115,9 +118,8 @@ export class RecoverySweep {
 
   /** After a jump of the clock live workers get one interval to put their leases right; the dead are dead anyway. */
   async #graceNow(): Promise<number> {
-    const { store, clock, grace_ms, every_ms, report } = this.#options;
-    const reading = { boot_id: bootId(), mono_ms: clock.mono_ms(), hold_ms: Math.max(every_ms, 2 * JUMP_TRUST_MS) };
-    if (!(await store.noticeJump(reading))) return grace_ms;
+    const { store, grace_ms, every_ms, report, machine_time = machineTime } = this.#options;
+    if (!(await store.noticeJump(machine_time(), Math.max(every_ms, 2 * JUMP_TRUST_MS)))) return grace_ms;
     report("warn", "the clock was set ahead or the machine slept: leases that seem over are left to the next sweep");
     return NEVER_MS;
   }
@@ -128,13 +130,14 @@ export class RecoverySweep {
   }
 
   async #recoverAll(dead: readonly WorkerRecord[], grace_ms: number): Promise<SweepCounts> {
-    const { store, clock } = this.#options;
+    const { store, clock, checkpoints } = this.#options;
     const started_ms = clock.mono_ms();
     const counts = noCounts();
     const dead_holders = dead.map(({ id }) => id);
     let after: { expires_at_ms: number; id: number } | null = null;
     for (;;) {
-      const page: ExpiredLease[] = await store.expired({ grace_ms, dead_holders, after, limit: PAGE });
+      const query = { grace_ms, dead_holders, after, limit: PAGE, last_chunks: checkpoints ? LAST_LINES : 0 };
+      const page: ExpiredLease[] = await store.expired(query);
       await this.#recoverPage(page, counts);
       const last = page.at(-1);
       if (last === undefined || page.length < PAGE) break;
@@ -153,11 +156,13 @@ export class RecoverySweep {
   async #recoverPage(page: readonly ExpiredLease[], counts: SweepCounts): Promise<void> {
     counts.expired_found += page.length;
     const requests: RecoverRequest[] = [];
+    // One moment for all, so that the store finds many that end alike.
+    const now_ms = this.#options.clock.wall_ms();
     const marked = new MarkedProcesses(this.#options.store_url);
     for (const lease of page) {
       try {
         counts.orphans_killed += await this.#clear(lease, marked);
-        const request = await this.#decide(lease);
+        const request = this.#decide(lease, now_ms);
         if (request !== null) requests.push(request);
       } catch (error) {
         counts.errors += 1;
@@ -190,26 +195,26 @@ export class RecoverySweep {
     return killRemains(remains, marked, this.#options.clock);
   }
 
-  async #decide(lease: ExpiredLease): Promise<RecoverRequest | null> {
-    const { store, clock, random, grace_ms, checkpoints } = this.#options;
+  #decide(lease: ExpiredLease, now_ms: number): RecoverRequest | null {
+    const { random, grace_ms, checkpoints } = this.#options;
     const { job, attempt, expires_at_ms } = lease;
     const cause = lease.holder_dead ? "lost" : "expired";
-    const change = transition(job, { type: "recover", cause, grace_ms }, { now_ms: clock.wall_ms(), random });
+    const change = transition(job, { type: "recover", cause, grace_ms }, { now_ms, random });
     if (isRefusal(change)) return null;
-    const audit = async () => ({
+    const audit = {
       holder: attempt.worker,
       host: attempt.host,
-      last_lines: await lastLines(store, job.id, attempt.attempt),
+      last_lines: lastLines(lease.last_chunks),
       granted_at_ms: attempt.started_at_ms,
       expires_at_ms,
-    });
+    };
     return {
       id: job.id,
       token: job.token,
       change,
       process: null,
       expires_at_ms,
-      audit: checkpoints ? await audit() : null,
+      audit: checkpoints ? audit : null,
     };
   }
 

@@ -6,6 +6,7 @@
  * why, never as an exception. Times in answers are the store's own clock. A promise that resolved is durable.
  */
 
+import type { MachineTime } from "../core/clock.ts";
 import type { Job, NewJob, StateName } from "../core/job.ts";
 import type { Gaps, Learned } from "../core/learning.ts";
 import type {
@@ -91,7 +92,7 @@ export interface Store {
   /** The newest first. */
   checkpoints(query: CheckpointQuery): Promise<Checkpoint[]>;
 
-  /** What an attempt printed, from a position on, in order; at most `limit` pieces, the first or the newest. */
+  /** What an attempt printed, from a position on, in order; at most `limit` pieces. */
   logs(query: LogQuery): Promise<LogChunk[]>;
 
   /** How many jobs there are, by queue and state; of all, or of those that a selection names. */
@@ -156,9 +157,9 @@ export interface Store {
   /**
    * For a sweep on a store that shares this machine's clock: whether that has jumped ahead within the last `hold_ms`, as
    * far as anybody on the machine has noticed. Leases that seem to have ended may then be alive. After a jump back,
-   * leases are cut to their length from now. `mono_ms` is the machine's monotonic clock since `boot_id`.
+   * leases are cut to their length from now.
    */
-  noticeJump(reading: { boot_id: string; mono_ms: number; hold_ms: number }): Promise<boolean>;
+  noticeJump(now: MachineTime, hold_ms: number): Promise<boolean>;
 
   /** The store's clock. */
   now(): Promise<number>;

@@ -42,6 +42,17 @@ describe("a sweep after the clock was set ahead", () => {
     expect(await b.stateOf(of_living.job.id)).toBe("running");
   });
 
+  test("counts a sleep of the machine as a jump, though its clocks agree", async (b) => {
+    await b.granted();
+    const sweep = (suspends: number) =>
+      sweepOf(b, { machine_time: () => ({ boot_id: "boot", uptime_ms: b.clock.mono_ms(), suspends }) });
+    await sweep(4).scan();
+    await b.pass(HOUR_MS, HOUR_MS);
+    expect(await sweep(5).scan()).toEqual(counted({}));
+    await b.pass(EVERY_MS);
+    expect(await sweep(5).scan()).toMatchObject({ recovered: 1 });
+  });
+
   test("does not take a lease whose holder put it right in the meantime", async (b) => {
     const lease = await b.granted();
     const sweep = sweepOf(b);

@@ -123,6 +123,7 @@ export class World {
       every_ms: 2_000,
       checkpoints: true,
       keep_checkpoints: 100,
+      machine_time: () => ({ boot_id: "boot", uptime_ms: this.clock.mono_ms(), suspends: 0 }),
     });
   }
 

@@ -40,7 +40,7 @@ export function acquire(statements: Statements, request: AcquireRequest, now_ms:
   return rows.map((row) => toGrant(statements, row, request, now_ms));
 }
 
-function isDue(statements: Statements, now_ms: number): boolean {
+export function isDue(statements: Statements, now_ms: number): boolean {
   const due_ms = statements.get("nextDue").get()?.["at_ms"] as number | null;
   return due_ms !== null && due_ms <= now_ms;
 }

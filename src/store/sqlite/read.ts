@@ -4,7 +4,7 @@
 
 import { assert } from "../../core/errors.ts";
 import type { Job, ShownState } from "../../core/job.ts";
-import type { Checkpoint, QueueCount } from "../../core/records.ts";
+import type { Checkpoint, LogChunk, QueueCount } from "../../core/records.ts";
 import type { SqlValue } from "../../platform/platform.ts";
 import type {
   Backlog,
@@ -134,8 +134,18 @@ export function backlog(
   };
 }
 
+/** In one snapshot: as statements of their own the many small reads would spend most of their time on locks. */
 export function expired(statements: Statements, query: ExpiredQuery, now_ms: number): ExpiredLease[] {
-  const { after, dead_holders } = query;
+  statements.sql("SAVEPOINT page").run();
+  try {
+    return readExpired(statements, query, now_ms);
+  } finally {
+    statements.sql("RELEASE page").run();
+  }
+}
+
+function readExpired(statements: Statements, query: ExpiredQuery, now_ms: number): ExpiredLease[] {
+  const { after, dead_holders, last_chunks = 0 } = query;
   const params: SqlValue[] = [now_ms - query.grace_ms, after?.expires_at_ms ?? -1, after?.id ?? -1, query.limit];
   const rows =
     dead_holders.length === 0
@@ -145,11 +155,15 @@ export function expired(statements: Statements, query: ExpiredQuery, now_ms: num
     const job = toJob(row);
     const attempt = statements.get("attempt").get(job.id, job.token);
     assert(attempt !== null, `a running job has its attempt (job ${job.id}, ${job.token})`);
+    // Most that are asked about here have printed nothing: a list of rows costs more to ask for than one.
+    const printed = last_chunks > 0 && statements.get("anyLog").get(job.id, job.token) !== null;
+    const chunks = printed ? statements.get("lastLogs").all(job.id, job.token, last_chunks) : [];
     return {
       job,
       expires_at_ms: row["expires_at_ms"] as number,
       holder_dead: dead_holders.includes(row["holder"] as string),
       attempt: toAttempt(attempt),
+      last_chunks: chunks.toReversed() as unknown as LogChunk[],
     };
   });
 }

@@ -27,12 +27,13 @@ const END_ATTEMPT = `UPDATE attempts SET ended_at_ms = ?3, cause = ?4, exit_code
   last_line = coalesce(?8, last_line), beats = max(beats, ?9), boot_id = coalesce(boot_id, ?10), pid = coalesce(pid, ?11),
   pid_started = coalesce(pid_started, ?12) WHERE job_id = ?1 AND attempt = ?2`;
 
-const SETTLE = `UPDATE jobs SET state = ?3, run_at_ms = coalesce(?4, run_at_ms), finished_at_ms = ?5, failures = ?6,
+const OUTCOME = `state = ?3, run_at_ms = coalesce(?4, run_at_ms), finished_at_ms = ?5, failures = ?6,
   cause = ?7, exit_code = ?8, error = ?9, output = ?10,
   reason = CASE WHEN ?3 = 'cancelled' THEN coalesce(?11, reason) ELSE ?11 END, holder = NULL, expires_at_ms = NULL,
-  cancel_requested_at_ms = NULL
-  WHERE id = ?1 AND state = 'running' AND token = ?2
-    AND (cancel_requested_at_ms IS NULL OR ?3 IN ('completed', 'cancelled'))`;
+  cancel_requested_at_ms = NULL`;
+
+/** Still running, and nobody asked for an end of which this outcome knows nothing. */
+const UNDISTURBED = "state = 'running' AND (cancel_requested_at_ms IS NULL OR ?3 IN ('completed', 'cancelled'))";
 
 /** The jobs of the given queues (null: all) and task (null: any). */
 const MINE = "(?1 IS NULL OR queue IN (SELECT value FROM json_each(?1))) AND (?2 IS NULL OR task = ?2)";
@@ -101,12 +102,21 @@ export const SQL = {
   trimLog: "DELETE FROM logs WHERE job_id = ?1 AND attempt = ?2 AND start >= ?3 AND start + bytes <= ?4",
   logs: `SELECT start, bytes, data FROM logs WHERE job_id = ?1 AND attempt = ?2 AND start >= ?3
     ORDER BY start LIMIT ?4`,
-  newestLogs: `SELECT start, bytes, data FROM logs WHERE job_id = ?1 AND attempt = ?2 AND start >= ?3
-    ORDER BY start DESC LIMIT ?4`,
-  settle: SETTLE,
-  recover: `${SETTLE} AND expires_at_ms = ?12`,
+  anyLog: "SELECT 1 AS found FROM logs WHERE job_id = ?1 AND attempt = ?2 LIMIT 1",
+  lastLogs: `SELECT start, bytes, data FROM logs WHERE job_id = ?1 AND attempt = ?2 ORDER BY start DESC LIMIT ?3`,
+  settle: `UPDATE jobs SET ${OUTCOME} WHERE id = ?1 AND token = ?2 AND ${UNDISTURBED}`,
+  recover: `UPDATE jobs SET ${OUTCOME}
+    FROM (SELECT value ->> 0 AS id, value ->> 1 AS token, value ->> 2 AS expires_at_ms FROM json_each(?1)) AS r
+    WHERE jobs.id = r.id AND jobs.token = r.token AND jobs.expires_at_ms = r.expires_at_ms AND ${UNDISTURBED}
+    RETURNING id`,
+  endAttempts: `UPDATE attempts SET ended_at_ms = ?2, cause = ?3, exit_code = ?4, signal = ?5, error = ?6
+    FROM (SELECT value ->> 0 AS id, value ->> 1 AS token FROM json_each(?1)) AS r
+    WHERE attempts.job_id = r.id AND attempts.attempt = r.token`,
+  insertCheckpoints: `INSERT INTO checkpoints (job_id, task, kind, token, at_ms, text)
+    SELECT jobs.id, jobs.task, 'error', value ->> 1, ?2, value ->> 2 FROM json_each(?1) JOIN jobs ON jobs.id = value ->> 0`,
   endAttempt: END_ATTEMPT,
-  insertCheckpoint: `INSERT INTO checkpoints (job_id, task, kind, token, at_ms, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6)`,
+  insertCheckpoint: `INSERT INTO checkpoints (job_id, task, kind, token, at_ms, text)
+    VALUES (?1, (SELECT task FROM jobs WHERE id = ?1), ?2, ?3, ?4, ?5)`,
 
   expired: `${JOB_WITH_INPUT} WHERE state = 'running' AND expires_at_ms < ?1 AND (expires_at_ms, id) > (?2, ?3)
     ORDER BY expires_at_ms, id LIMIT ?4`,
@@ -164,8 +174,10 @@ export const SQL = {
   getMeta: "SELECT value FROM meta WHERE name = ?1",
   setMeta: "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = ?2",
   newestCheckpoint: "SELECT max(id) AS id FROM checkpoints",
-  touchedTasks: "SELECT DISTINCT task FROM checkpoints WHERE id > ?1 AND task IS NOT NULL",
-  touchedJobs: "SELECT DISTINCT job_id FROM checkpoints WHERE id > ?1 AND task IS NULL",
+  fullTasks: `SELECT DISTINCT task FROM checkpoints AS new WHERE id > ?1 AND task IS NOT NULL
+    AND EXISTS (SELECT 1 FROM checkpoints WHERE task = new.task LIMIT 1 OFFSET ?2)`,
+  fullJobs: `SELECT DISTINCT job_id FROM checkpoints AS new WHERE id > ?1 AND task IS NULL
+    AND EXISTS (SELECT 1 FROM checkpoints WHERE job_id = new.job_id LIMIT 1 OFFSET ?2)`,
   trimTask: `DELETE FROM checkpoints WHERE task = ?1 AND ${SPARE}
     AND id NOT IN (SELECT id FROM checkpoints WHERE task = ?1 ORDER BY id DESC LIMIT ?2)`,
   trimJob: `DELETE FROM checkpoints WHERE job_id = ?1 AND ${SPARE}

@@ -3,19 +3,20 @@
  */
 
 import { statSync } from "node:fs";
-import type { Clock, Random } from "../../core/clock.ts";
+import type { Clock, MachineTime, Random } from "../../core/clock.ts";
 import type { NewJob } from "../../core/job.ts";
 import type { LogChunk, SweepCounts, WorkerRecord } from "../../core/records.ts";
 import type { SqlDatabase } from "../../platform/platform.ts";
 import type { CheckpointQuery, ExpiredQuery, ListQuery, LogQuery, PruneQuery, Selection } from "../queries.ts";
 import type * as Contract from "../store.ts";
-import { cancel, noteRecovery, recovery, retry, trimCheckpoints } from "./change.ts";
-import { acquire, appendLogs, extend, firstReady, mayAcquire, noteProcess, promote } from "./claim.ts";
+import { cancel, noteRecovery, recovery, retry } from "./change.ts";
+import { acquire, appendLogs, extend, firstReady, isDue, mayAcquire, noteProcess, promote } from "./claim.ts";
 import { enqueue, enqueueAll } from "./enqueue.ts";
 import { learned } from "./learned.ts";
 import { backlog, checkpoints, counts, expired, jobs, list, parents } from "./read.ts";
 import { toAttempt, toWorker, workerColumns } from "./rows.ts";
-import { checkpoint, recover, settle } from "./settle.ts";
+import { recover } from "./recover.ts";
+import { checkpoint, settle } from "./settle.ts";
 import { Statements } from "./statements.ts";
 import { watchCommits } from "./watch.ts";
 import { RANK, Writer } from "./writer.ts";
@@ -117,9 +118,8 @@ export class SqliteStore implements Contract.Store {
     return checkpoints(this.#statements, query);
   }
 
-  async logs({ job, attempt, from, limit, newest }: LogQuery) {
-    const rows = this.#statements.get(newest ? "newestLogs" : "logs").all(job, attempt, from, limit);
-    return (newest ? rows.toReversed() : rows) as unknown as LogChunk[];
+  async logs({ job, attempt, from, limit }: LogQuery) {
+    return this.#statements.get("logs").all(job, attempt, from, limit) as unknown as LogChunk[];
   }
 
   async counts(only?: Selection) {
@@ -207,15 +207,23 @@ export class SqliteStore implements Contract.Store {
 
   async promote() {
     let total = 0;
-    for (;;) {
-      const { count, all } = await this.#writer.write(RANK.housekeeping, () => promote(this.#statements, this.#now()));
+    // Most often nothing is due, and then nobody needs the lock.
+    while (isDue(this.#statements, this.#now())) {
+      const { count } = await this.#writer.write(RANK.housekeeping, () => promote(this.#statements, this.#now()));
       total += count;
-      if (all) return total;
     }
+    return total;
   }
 
-  trimCheckpoints(keep: number) {
-    return this.#writer.write(RANK.housekeeping, () => trimCheckpoints(this.#statements, keep));
+  async trimCheckpoints(keep: number) {
+    const { trimmable, trim } = await import("./trim.ts");
+    const { found, done } = trimmable(this.#statements, keep);
+    let removed = 0;
+    for (const part of found) {
+      removed += await this.#writer.write(RANK.housekeeping, () => trim(this.#statements, part, keep));
+    }
+    if (done !== null) await this.#writer.write(RANK.housekeeping, () => done(this.#statements));
+    return removed;
   }
 
   watch(changed: () => void) {
@@ -226,10 +234,11 @@ export class SqliteStore implements Contract.Store {
     };
   }
 
-  async noticeJump(reading: { boot_id: string; mono_ms: number; hold_ms: number }) {
+  async noticeJump(now: MachineTime, hold_ms: number) {
     const { isSteady, noticeJump } = await import("./jump.ts");
-    if (isSteady(this.#statements, reading, this.#now())) return false;
-    return this.#writer.write(RANK.housekeeping, () => noticeJump(this.#statements, reading, this.#now()));
+    const reading = { ...now, hold_ms, wall_ms: this.#now() };
+    if (isSteady(this.#statements, reading)) return false;
+    return this.#writer.write(RANK.housekeeping, () => noticeJump(this.#statements, reading));
   }
 
   async now() {
