@@ -63,10 +63,12 @@ function waitsFor(parents: readonly Parent[], now_ms: number): string {
 }
 
 function scheduledReason(job: Job, run_at_ms: number, facts: ReasonFacts, now_ms: number): string {
-  const paused = facts.queue_paused ? ", queue paused" : "";
-  const when = run_at_ms <= now_ms ? "due" : relative(run_at_ms, now_ms);
-  if (job.failures > 0) return `retry ${job.failures} of ${job.settings.retries} ${when}${paused}`;
-  return (when === "due" ? "due now" : `due ${when}`) + paused;
+  const is_due = run_at_ms <= now_ms;
+  const unserved = is_due && facts.workers === 0 ? `, no worker serves queue ${job.queue}` : "";
+  const hindered = facts.queue_paused ? ", queue paused" : unserved;
+  const when = is_due ? "due" : relative(run_at_ms, now_ms);
+  if (job.failures > 0) return `retry ${job.failures} of ${job.settings.retries} ${when}${hindered}`;
+  return (is_due ? "due now" : `due ${when}`) + hindered;
 }
 
 function pendingReason(job: Job, facts: ReasonFacts): string | null {

@@ -44,6 +44,11 @@ describe("a scheduled job", () => {
     expect(why(dueIn(-5), { token: 1, failures: 1 })).toBe("retry 1 of 3 due");
   });
 
+  test("tells when it is due and nobody is there to take it", () => {
+    expect(why(dueIn(-5), { queue: "gpu" }, { workers: 0 })).toBe("due now, no worker serves queue gpu");
+    expect(why(dueIn(41_000), { queue: "gpu" }, { workers: 0 })).toBe("due in 41s");
+  });
+
   test("tells when its queue is paused as well", () => {
     expect(why(dueIn(41_000), {}, { queue_paused: true })).toBe("due in 41s, queue paused");
   });

@@ -35,7 +35,7 @@ export const INSPECT_FLAGS = {
     type: "enum",
     options: ALL_STATES,
     valueHint: "STATES",
-    description: "Jobs in these states, a list by commas; of workers live, draining, missing, stopped, dead",
+    description: "Jobs, or workers, in these states; a list by commas",
     section: LISTS,
   },
   queue: { type: "string", alias: "q", valueHint: "NAME", description: "Of this queue", section: LISTS },

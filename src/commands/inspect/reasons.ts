@@ -26,9 +26,11 @@ export async function around(store: Store, jobs: readonly Job[], now_ms: number)
   const blocked = jobs.filter(({ state }) => state.name === "blocked").map(({ id }) => id);
   const pending = jobs.filter(({ state }) => state.name === "pending");
   const waiting = jobs.some(({ state }) => state.name === "pending" || state.name === "scheduled");
+  const due = jobs.some(({ state }) => state.name === "scheduled" && state.run_at_ms <= now_ms);
+  const ready = due || pending.length > 0;
   const [paused, workers, unmet] = await Promise.all([
     waiting ? store.pausedQueues() : none<string>(),
-    pending.length > 0 ? store.workers() : none<WorkerRecord>(),
+    ready ? store.workers() : none<WorkerRecord>(),
     blocked.length > 0 ? store.parents(blocked) : none<UnmetDependency>(),
   ]);
   const live = workers.filter((worker) => workerState(worker, now_ms) === "live");
@@ -45,7 +47,7 @@ export async function around(store: Store, jobs: readonly Job[], now_ms: number)
   const parents = parentsByJob(unmet);
   const factsOf = (job: Job): ReasonFacts => ({
     queue_paused: paused.includes(job.queue),
-    workers: serving(job.queue).length,
+    workers: ready ? serving(job.queue).length : null,
     free_slots: free === null ? null : serving(job.queue).reduce((sum, { id }) => sum + (free.get(id) ?? 0), 0),
     ahead: line.ahead.get(job.id) ?? null,
     in_line: line.lengths.get(job.queue) ?? null,
