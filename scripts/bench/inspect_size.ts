@@ -1,55 +1,83 @@
 /**
- * How much longer `lease inspect` and `lease inspect jobs` take on a store with a million jobs than on one with a
- * hundred, as a person feels it: the whole command.
+ * How much longer a look at a store takes when it holds a million jobs instead of a hundred: the overview and a list,
+ * through the program, as a person runs them. Half of the jobs wait, half have ended, some of them badly.
  */
 
 import { Database } from "bun:sqlite";
-import { leaseBinary, median, newStorePath, openStore, plainFigure, takeTurns, timed } from "./harness.ts";
+import { rmSync } from "node:fs";
+import { dirname } from "node:path";
+import type { NewJob } from "../../src/core/job.ts";
+import type { Turn } from "./harness.ts";
+import {
+  job,
+  leaseBinary,
+  median,
+  newStorePath,
+  openStore,
+  plainFigure,
+  ratioFigure,
+  skipped,
+  takeTurns,
+  timed,
+  times,
+} from "./harness.ts";
 
-const TURNS = 11;
 const [SMALL, LARGE] = [100, 1_000_000];
+const BATCH = 1_000;
+const QUEUES = ["default", "mail", "build"];
+const TURNS = 15;
+const MORE_MS = 100;
 
-/** Of each hundred jobs 70 completed, 5 failed, 22 pending, 3 due later, in four queues; a worker with two of them. */
-async function fill(count: number): Promise<string> {
-  const path = newStorePath();
-  await (await openStore(path)).close();
-  const database = new Database(path);
-  database.run("PRAGMA synchronous = OFF");
-  const now_ms = Date.now();
-  database.run("BEGIN");
-  database.run(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})
-    INSERT INTO jobs (state, queue, priority, run_at_ms, retries, created_at_ms, argv, cwd)
-    SELECT iif(i % 100 > 96, 'scheduled', 'pending'), 'queue-' || (i % 4), i % 3, ${now_ms} + iif(i % 100 > 96, 3600000, 0),
-      3, ${now_ms}, '["/bin/true"]', '/tmp' FROM n`);
-  database.run(`UPDATE jobs SET state = iif(id % 100 < 70, 'completed', 'failed'), token = 1 + id % 2,
-    started_at_ms = ${now_ms}, finished_at_ms = ${now_ms} + id, cause = 'exit', exit_code = 1, error = 'exit code 1'
-    WHERE id % 100 < 75`);
-  database.run(`UPDATE jobs SET state = 'running', token = 1, holder = 'bench.1.abcdef', expires_at_ms = ${now_ms} + 300000,
-    started_at_ms = ${now_ms}, last_beat_at_ms = ${now_ms} WHERE id IN (75, 76)`);
-  database.run(`INSERT INTO attempts (job_id, attempt, worker, host, lease_ms, started_at_ms)
-    SELECT id, 1, holder, 'bench', 300000, ${now_ms} FROM jobs WHERE state = 'running'`);
-  database.run(`INSERT INTO workers (id, host, boot_id, pid, pid_started, version, slots, started_at_ms, seen_at_ms)
-    VALUES ('bench.1.abcdef', 'bench', 'boot', 1, 1, '0', 2, ${now_ms}, ${now_ms} + 3600000)`);
-  database.run("COMMIT");
-  database.run("PRAGMA wal_checkpoint(TRUNCATE)");
-  database.close();
-  return path;
+const VIEWS: readonly [name: string, args: readonly string[]][] = [
+  ["inspect-size, overview", ["inspect"]],
+  ["inspect-size, jobs", ["inspect", "jobs", "--limit", "50", "--json"]],
+  ["inspect-size, failed", ["inspect", "jobs", "--status", "failed", "--limit", "50", "--json"]],
+];
+
+async function* batches(count: number): AsyncGenerator<NewJob[]> {
+  for (let from = 0; from < count; from += BATCH) {
+    yield times(Math.min(BATCH, count - from), (index) => ({
+      ...job(["/bin/echo", `hello ${from + index}`]),
+      queue: QUEUES[(from + index) % QUEUES.length] ?? "",
+    }));
+  }
 }
 
-const [large, small] = [await fill(LARGE), await fill(SMALL)];
-const lease = leaseBinary();
+async function fill(path: string, count: number): Promise<void> {
+  const store = await openStore(path);
+  await store.enqueueAll(batches(count));
+  await store.close();
+  const database = new Database(path);
+  database.run("PRAGMA synchronous = OFF");
+  database.run(`UPDATE jobs SET state = iif(id % 100 = 0, 'failed', 'completed'), token = 1 + (id % 14 = 0),
+    started_at_ms = created_at_ms, finished_at_ms = created_at_ms + id % 5000,
+    cause = iif(id % 100 = 0, 'exit', 'success'), exit_code = id % 100 = 0 WHERE id % 2 = 0`);
+  database.run("PRAGMA wal_checkpoint(TRUNCATE)");
+  database.close();
+}
 
-for (const [name, words] of [
-  ["overview", []],
-  ["jobs", ["jobs", "--limit", "50"]],
-] as const) {
-  const on = (store: string) => timed([lease, "inspect", ...words, "--store", store]);
-  await on(large);
-  const turns = await takeTurns(
-    TURNS,
-    () => on(large),
-    () => on(small),
-  );
+async function refusal(args: readonly string[], path: string): Promise<string | null> {
+  const child = Bun.spawn([leaseBinary(), ...args, "--store", path], { stdout: "ignore", stderr: "pipe" });
+  const [exit_code, stderr] = await Promise.all([child.exited, new Response(child.stderr).text()]);
+  return exit_code === 0 ? null : `\`lease ${args.join(" ")}\` says: ${stderr.split("\n")[0]}`;
+}
+
+function figures(name: string, turns: readonly Turn[]): void {
+  ratioFigure(name, "ms", turns, {});
   const more_ms = median(turns.map(({ ours, other }) => ours - other));
-  plainFigure(`inspect-size, ${name}`, more_ms, "ms more", { at_most: 100 });
+  plainFigure(`${name}, more`, more_ms, "ms", { at_most: MORE_MS });
+}
+
+const [small, large] = [newStorePath(), newStorePath()];
+try {
+  await fill(small, SMALL);
+  await fill(large, LARGE);
+  for (const [name, args] of VIEWS) {
+    const why = await refusal(args, small);
+    const look = (path: string) => () => timed([leaseBinary(), ...args, "--store", path]);
+    if (why === null) figures(name, await takeTurns(TURNS, look(large), look(small)));
+    else skipped(name, why);
+  }
+} finally {
+  for (const path of [small, large]) rmSync(dirname(path), { recursive: true, force: true });
 }

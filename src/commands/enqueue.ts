@@ -50,7 +50,7 @@ const FLAGS = {
   retries: { type: "string", valueHint: "N", description: "Runs after the first", fallback: "3", section: RUNNING },
   backoff: {
     type: "string",
-    valueHint: "TIME",
+    valueHint: "TIMES",
     description: "Pause before a retry, doubled each time: 1s, 1s..10m, fixed:30s, none",
     fallback: "1s..10m",
     section: RUNNING,
@@ -130,7 +130,17 @@ export default command({
     ["lease enqueue -q mail --input @letter.txt -- bob@example.com", "for the workers of queue mail"],
     ["lease enqueue --key nightly --lease 20m --retries 1 -- ./backup.sh", "one at a time, silent for up to 20m"],
   ],
-  notes: ["Prints only the id, so that `id=$(lease enqueue -- …)` works. The working folder is recorded."],
+  notes: [
+    "Prints only the id, so that `id=$(lease enqueue -- …)` works. The working folder is recorded.",
+    {
+      title: "Exit codes",
+      rows: [
+        ["0", "the id is on disk"],
+        ["1", "with --if-exists fail: a live job has the key"],
+        ["125", "the store could not be used"],
+      ],
+    },
+  ],
   run: async ({ args, lists, rest, io }) => {
     const job = await newJob(args as unknown as Args, lists, rest, io);
     // Also here, so that a job that will be refused does not make a store.

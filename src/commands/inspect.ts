@@ -2,11 +2,11 @@
 
 import { parseIds } from "../config/values.ts";
 import { LeaseError } from "../core/errors.ts";
+import { nearest } from "../core/nearest.ts";
 import { jsonLine } from "../view/json.ts";
 import type { Screen } from "../view/style.ts";
 import { tsvHeader, tsvLine } from "../view/tsv.ts";
 import { command, type Io } from "./cli/define.ts";
-import { nearest } from "./cli/nearest.ts";
 import { screenOf, withStore } from "./context.ts";
 import { checkFlags, INSPECT_FLAGS, LIST_NAMES, LIST_SORTS, type InspectArgs } from "./inspect/flags.ts";
 import { listView } from "./inspect/lists.ts";

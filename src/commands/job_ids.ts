@@ -5,6 +5,7 @@ import { LeaseError } from "../core/errors.ts";
 import type { ShownState } from "../core/job.ts";
 import type { Selection } from "../store/queries.ts";
 import type { Store } from "../store/store.ts";
+import { queueRemarks } from "./queue_names.ts";
 
 export const SELECTION_FLAGS = {
   task: { type: "string", alias: "t", valueHint: "NAME", description: "All jobs with this label" },
@@ -32,10 +33,11 @@ export function selectionOf(
   return { ...(task === undefined ? {} : { task }), ...(queue === undefined ? {} : { queues: [queue] }) };
 }
 
-/** The selection in words, to stand behind a verb; empty for ids. */
-export function selectionText({ task, queues }: Selection): string {
+/** To be thrown: flags selected nothing; perhaps a queue's name is misspelt. */
+export async function nothingMatched(store: Store, verb: string, { task, queues }: Selection): Promise<LeaseError> {
+  const [remark] = queues === undefined ? [] : await queueRemarks(store, queues);
   const where = [task === undefined ? "" : ` with task ${task}`, queues === undefined ? "" : ` in queue ${queues[0]}`];
-  return where.join("");
+  return new LeaseError("nothing_matched", `there is nothing to ${verb}${remark ? `: ${remark}` : where.join("")}`);
 }
 
 const PAGE = 1_000;
@@ -55,9 +57,7 @@ export async function* idPages(
   let behind_id = 0;
   for (;;) {
     const jobs = await store.list({ ...selection, states, behind_id, limit: PAGE, newest_first: false });
-    if (jobs.length === 0 && behind_id === 0) {
-      throw new LeaseError("nothing_matched", `there is nothing to ${verb}${selectionText(selection)}`);
-    }
+    if (jobs.length === 0 && behind_id === 0) throw await nothingMatched(store, verb, selection);
     if (jobs.length > 0) yield jobs.map(({ id }) => id);
     const last = jobs.at(-1);
     if (last === undefined || jobs.length < PAGE) return;

@@ -14,7 +14,7 @@ import { command, type Io } from "./cli/define.ts";
 import { JSON_FLAG } from "./cli/shared.ts";
 import { withStore } from "./context.ts";
 import { exitCodeOf } from "./exit_code.ts";
-import { idPages, SELECTION_FLAGS, selectionOf, selectionText } from "./job_ids.ts";
+import { idPages, nothingMatched, SELECTION_FLAGS, selectionOf } from "./job_ids.ts";
 import { ProgressLine } from "./progress_line.ts";
 import { Ending, repeat } from "./repeat.ts";
 
@@ -77,7 +77,7 @@ async function mustBeThere(store: Store, only: Selection): Promise<void> {
   if (only.ids === undefined) {
     const found = await store.list({ ...only, limit: 1, newest_first: true });
     if (found.length > 0) return;
-    throw new LeaseError("nothing_matched", `there is nothing to wait for${selectionText(only)}`);
+    throw await nothingMatched(store, "wait for", only);
   }
   for await (const ids of idPages(store, "wait for", only, [])) {
     const found = await store.jobs(ids);

@@ -72,9 +72,20 @@ async function untilSignal(sweep: RecoverySweep, print: (counts: SweepCounts) =>
   const asked = Promise.withResolvers<void>();
   const end = () => asked.resolve();
   process.once("SIGTERM", end).once("SIGINT", end);
-  sweep.start(print);
-  await asked.promise;
-  await sweep.stop();
+  sweep.start((counts) => {
+    try {
+      print(counts);
+    } catch (error) {
+      // Nobody reads what it does any more: that ends it, like any program in a pipe.
+      asked.reject(error);
+    }
+  });
+  try {
+    await asked.promise;
+  } finally {
+    process.off("SIGTERM", end).off("SIGINT", end);
+    await sweep.stop();
+  }
 }
 
 function sweepJson(counts: SweepCounts): string {

@@ -103,6 +103,7 @@ export default command({
     beat: { type: "enum", options: BEATS, description: "What proves work", fallback: "output", section: LEASES },
   },
   repeat: ["queue"],
+  rivals: [["slots"], ["min", "max", "scale_up_at", "scale_down_after"]],
   rest: "command",
   operands: "[-- HANDLER [ARG…]]",
   examples: [

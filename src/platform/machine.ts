@@ -90,6 +90,16 @@ export function isProvenDead(identity: ProcessIdentity): boolean {
   return processStat(identity.pid)?.started !== identity.pid_started;
 }
 
+/** Linux counts a process's start in hundredths of a second, whatever its own clock ticks at. */
+const TICK_MS = 10;
+
+/** How long a process has been running, by the clock that nobody can set; null when it is gone or can't be known. */
+export function runningFor_ms(identity: ProcessIdentity): number | null {
+  const uptime_s = Number.parseFloat(readOrNull("/proc/uptime") ?? "");
+  if (Number.isNaN(uptime_s) || identity.pid_started === 0 || identity.boot_id !== bootId()) return null;
+  return isProvenDead(identity) ? null : uptime_s * 1_000 - identity.pid_started * TICK_MS;
+}
+
 function readOrNull(path: string): string | null {
   try {
     return readFileSync(path, "latin1");

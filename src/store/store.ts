@@ -98,7 +98,7 @@ export interface Store {
   /** How many jobs there are, by queue and state; of all, or of those that a selection names. */
   counts(only?: Selection): Promise<QueueCount[]>;
 
-  /** What these jobs still wait for: the dependencies that are not satisfied yet, by job and parent. */
+  /** What those of these jobs that are blocked wait for: dependencies not satisfied yet, by job and parent. */
   parents(ids: readonly number[]): Promise<UnmetDependency[]>;
 
   /** What has been learned about the beats of these subjects (`subjectOf`); null where nothing was recorded. */
@@ -189,7 +189,7 @@ export interface AcquireRequest {
   task: string | null;
   /** For jobs that set none; zero: learned, as for those that ask for it. */
   lease_ms: number;
-  /** This job and no other, whatever its queue, and even if that is paused. */
+  /** This job and no other, whatever its queue and task, and even if the queue is paused. */
   job?: number;
 }
 

@@ -35,8 +35,8 @@ const OUTCOME = `state = ?3, run_at_ms = coalesce(?4, run_at_ms), finished_at_ms
 /** Still running, and nobody asked for an end of which this outcome knows nothing. */
 const UNDISTURBED = "state = 'running' AND (cancel_requested_at_ms IS NULL OR ?3 IN ('completed', 'cancelled'))";
 
-/** The jobs of the given queues (null: all) and task (null: any). */
-const MINE = "(?1 IS NULL OR queue IN (SELECT value FROM json_each(?1))) AND (?2 IS NULL OR task = ?2)";
+/** The given queues; null: all. */
+const NAMED = "(?1 IS NULL OR queue IN (SELECT value FROM json_each(?1)))";
 
 /** Not the progress that the next attempt of an unfinished job starts from. */
 const SPARE = `NOT (kind = 'progress'
@@ -137,17 +137,26 @@ export const SQL = {
   attempt: "SELECT * FROM attempts WHERE job_id = ?1 AND attempt = ?2",
   retryCounts: `SELECT retries, sum(count) AS jobs FROM tallies WHERE state IN ('completed', 'failed')
     GROUP BY retries HAVING jobs > 0 ORDER BY retries`,
-  // Each of the unfinished states from an index of its own, the finished ones from what the triggers counted.
-  counts: `SELECT queue, 'blocked' AS state, count(*) AS count FROM jobs WHERE state = 'blocked' GROUP BY queue
-    UNION ALL SELECT queue, state, count(*) FROM jobs INDEXED BY jobs_due WHERE state = 'scheduled' GROUP BY queue
-    UNION ALL SELECT queue, state, count(*) FROM jobs INDEXED BY jobs_ready WHERE state = 'pending' GROUP BY queue
-    UNION ALL SELECT queue, state, count(*) FROM jobs INDEXED BY jobs_expiry WHERE state = 'running' GROUP BY queue
-    UNION ALL SELECT queue, state, sum(count) AS total FROM tallies GROUP BY queue, state HAVING total > 0
+  // Each of the unfinished states from an index of its own, the finished ones from what the triggers counted. Pending
+  // jobs may be very many: step from queue to queue, and count each in one go.
+  counts: `WITH RECURSIVE ready (queue) AS (
+      SELECT min(queue) FROM jobs WHERE state = 'pending'
+      UNION ALL SELECT (SELECT min(queue) FROM jobs WHERE state = 'pending' AND queue > ready.queue) FROM ready
+        WHERE queue IS NOT NULL)
+    SELECT queue, 'pending' AS state, (SELECT count(*) FROM jobs WHERE state = 'pending' AND jobs.queue = ready.queue)
+      AS count FROM ready WHERE queue IS NOT NULL AND ${NAMED}
+    UNION ALL SELECT queue, state, count(*) FROM jobs WHERE state = 'blocked' AND ${NAMED} GROUP BY queue
+    UNION ALL SELECT queue, state, count(*) FROM jobs INDEXED BY jobs_due WHERE state = 'scheduled' AND ${NAMED}
+      GROUP BY queue
+    UNION ALL SELECT queue, state, count(*) FROM jobs INDEXED BY jobs_expiry WHERE state = 'running' AND ${NAMED}
+      GROUP BY queue
+    UNION ALL SELECT queue, state, sum(count) AS total FROM tallies WHERE ${NAMED} GROUP BY queue, state HAVING total > 0
     ORDER BY queue, state`,
+  deleteJob: "DELETE FROM jobs WHERE id = ?1",
   unmet: `SELECT d.job_id AS job, d.parent_id AS parent, d.kind, parent.state,
       coalesce(parent.finished_at_ms, iif(parent.state = 'running', parent.started_at_ms, parent.created_at_ms)) AS since_ms
-    FROM dependencies AS d JOIN jobs AS parent ON parent.id = d.parent_id
-    WHERE d.job_id IN (SELECT value FROM json_each(?1)) AND parent.state <> 'completed'
+    FROM dependencies AS d JOIN jobs AS parent ON parent.id = d.parent_id JOIN jobs AS child ON child.id = d.job_id
+    WHERE d.job_id IN (SELECT value FROM json_each(?1)) AND child.state = 'blocked' AND parent.state <> 'completed'
       AND (d.kind = 'success' OR parent.state NOT IN ('failed', 'cancelled'))
     ORDER BY d.job_id, d.parent_id`,
 
@@ -155,14 +164,6 @@ export const SQL = {
   setLearned: `INSERT INTO learned (subject, runs, gaps, lease_ms) VALUES (?1, ?2, ?3, ?4)
     ON CONFLICT (subject) DO UPDATE SET runs = ?2, gaps = ?3, lease_ms = ?4`,
   subjectOf: "SELECT key, queue FROM jobs WHERE id = ?1",
-
-  backlog: `SELECT
-    (SELECT count(*) FROM jobs WHERE state = 'pending' AND ${MINE}) AS pending,
-    (SELECT count(*) FROM jobs WHERE state = 'running' AND ${MINE}) AS running,
-    (SELECT count(*) FROM jobs WHERE state = 'scheduled' AND token > 0 AND ${MINE}) AS retrying,
-    (SELECT count(*) FROM jobs WHERE state = 'scheduled' AND token = 0 AND ${MINE})
-      + (SELECT count(*) FROM jobs WHERE state = 'blocked' AND ${MINE}) AS waiting,
-    (SELECT min(run_at_ms) FROM jobs WHERE state = 'scheduled' AND ${MINE}) AS next_due_ms`,
 
   setPaused: `INSERT INTO queues (name, paused_at_ms) VALUES (?1, ?2)
     ON CONFLICT (name) DO UPDATE SET paused_at_ms = iif(?2 IS NULL, NULL, coalesce(paused_at_ms, ?2))`,
