@@ -5,6 +5,7 @@ import { LeaseError } from "../core/errors.ts";
 import { nearest } from "../core/nearest.ts";
 import { jsonLine } from "../view/json.ts";
 import type { Screen } from "../view/style.ts";
+import { visible } from "../view/text.ts";
 import { tsvHeader, tsvLine } from "../view/tsv.ts";
 import { command, type Io } from "./cli/define.ts";
 import { screenOf, withStore } from "./context.ts";
@@ -14,6 +15,7 @@ import { overviewView } from "./inspect/overview.ts";
 import { pagesView } from "./inspect/pages.ts";
 import type { Seen, View } from "./inspect/view.ts";
 import { watch } from "./inspect/watch.ts";
+import { queueRemarks } from "./queue_names.ts";
 import type { Store } from "../store/store.ts";
 
 export default command({
@@ -65,19 +67,24 @@ function viewOf(
   return pagesView(parseIds(words, "inspect"), words, args.show_env);
 }
 
-type Printing = Pick<InspectArgs, "json" | "tsv"> & { color: "auto" | "always" | "never" };
+type Printing = Pick<InspectArgs, "json" | "tsv" | "queue"> & { color: "auto" | "always" | "never" };
 
 async function print(store: Store, view: View, args: Printing, io: Io): Promise<number> {
   const screen = screenOf(args.color, io, await store.now());
   if (args.tsv && view.tsv !== null) io.stdout(tsvHeader(view.tsv));
   const missing: string[] = [];
+  let is_empty = true;
   let pages = 0;
   for await (const seen of view.look(store, screen.now_ms, !args.json && !args.tsv && view.tsv !== null)) {
     const text = formatted(seen, view, args, screen);
     io.stdout(pages > 0 && !args.json && !args.tsv && text !== "" ? `\n${text}` : text);
     pages += text === "" ? 0 : 1;
     missing.push(...(seen.missing ?? []));
+    is_empty &&= args.queue !== undefined && seen.objects(screen.now_ms).length === 0;
   }
+  // Perhaps the name is misspelt.
+  const [remark] = is_empty && args.queue !== undefined ? await queueRemarks(store, [args.queue]) : [];
+  if (remark) io.stderr(`lease: ${visible(remark)}\n`);
   for (const complaint of missing) io.stderr(`lease: ${complaint}\n`);
   return missing.length > 0 ? 1 : 0;
 }

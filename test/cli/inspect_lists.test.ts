@@ -139,10 +139,14 @@ describe("inspect jobs", () => {
   });
 
   test("says so when nothing matches, and that is fine", async () => {
-    expect(await place.lease("inspect", "jobs", "-q", "nope")).toEqual({
+    expect(await place.lease("inspect", "jobs", "-t", "nope")).toEqual({
       code: 0,
       stdout: "no jobs match\n",
       stderr: "",
+    });
+    expect(await place.lease("inspect", "jobs", "-q", "mial")).toMatchObject({
+      code: 0,
+      stderr: "lease: queue mial has no jobs so far; did you mean mail?\n",
     });
   });
 

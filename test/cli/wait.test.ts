@@ -200,7 +200,11 @@ describe("what can't be waited for", () => {
     await place.enqueue("--delay", "1h", "--", "true");
     expectRefusal(await place.lease("wait", "1", "99"), 1, "there is no job 99");
     expectRefusal(await place.lease("wait", "--task", "nope"), 1, "there is nothing to wait for with task nope");
-    expectRefusal(await place.lease("wait", "-q", "nope"), 1, "there is nothing to wait for in queue nope");
+    expectRefusal(
+      await place.lease("wait", "-q", "nope"),
+      1,
+      "there is nothing to wait for: queue nope has no jobs so far",
+    );
   });
 
   test("or a usage error", async () => {
