@@ -14,7 +14,7 @@ const LATEST_FAILURES = 5;
 const ENDED_WORKERS = 20;
 /** Leases that are looked at one by one; to count more of them would take longer than people like to wait. */
 const MOST_LEASES = 500;
-const MOST_RETRYING = 1_000;
+const PAGE = 1_000;
 
 export const overviewView: View = {
   title: "",
@@ -70,32 +70,25 @@ function leaseHealth(counts: readonly QueueCount[], { jobs, all }: Leases, now_m
 
 /** Every queue, with its jobs by the states that people see. */
 export async function queuesNow(store: Store, now_ms: number): Promise<QueueSummary[]> {
-  const [counts, workers, paused, leases] = await Promise.all([
-    store.counts(),
-    store.workers(),
-    store.pausedQueues(),
-    leasesByEnd(store, { most: Number.MAX_SAFE_INTEGER, wanted: isCancelling }),
-  ]);
-  const cancelling = perQueue(leases.jobs);
-  const retrying = await retryingJobs(store, counts);
+  const [counts, workers, paused] = await Promise.all([store.counts(), store.workers(), store.pausedQueues()]);
+  const [cancelling, retrying] = await Promise.all([cancellingJobs(store), retryingJobs(store, counts)]);
   return summarizeQueues({ counts, paused, served: servedBy(workers, now_ms), cancelling, retrying });
 }
 
-function isCancelling({ state }: { state: Leases["jobs"][number]["state"] }): boolean {
-  return state.name === "running" && state.cancel_requested_at_ms !== null;
-}
-
-function perQueue(jobs: readonly { queue: string }[]): Map<string, number> {
+async function cancellingJobs(store: Store): Promise<Map<string, number>> {
   const numbers = new Map<string, number>();
-  for (const { queue } of jobs) numbers.set(queue, (numbers.get(queue) ?? 0) + 1);
-  return numbers;
+  let behind_id = 0;
+  for (;;) {
+    const jobs = await store.list({ states: ["cancelling"], behind_id, limit: PAGE, newest_first: false });
+    for (const { queue } of jobs) numbers.set(queue, (numbers.get(queue) ?? 0) + 1);
+    if (jobs.length < PAGE) return numbers;
+    behind_id = jobs.at(-1)?.id ?? behind_id;
+  }
 }
 
 async function retryingJobs(store: Store, counts: readonly QueueCount[]): Promise<Map<string, number>> {
   const queues = counts.filter(({ state }) => state === "scheduled").map(({ queue }) => queue);
-  if (queues.length === 0) return new Map();
-  const jobs = await store.list({ states: ["retrying"], limit: MOST_RETRYING, newest_first: false });
-  if (jobs.length < MOST_RETRYING) return perQueue(jobs);
+  if (queues.length === 0 || (await store.backlog({ queues: null, task: null })).retrying === 0) return new Map();
   const backlogs = await Promise.all(queues.map((queue) => store.backlog({ queues: [queue], task: null })));
   return new Map(queues.map((queue, index) => [queue, backlogs[index]?.retrying ?? 0]));
 }
