@@ -43,6 +43,7 @@ const MOST_IDS = 1_000_000;
 
 /** Ids and ranges, by spaces or commas: `7 9-12`. */
 export function parseIds(words: readonly string[], name: string): number[] {
+  if (words.length === 0) return [];
   const ids = new Set<number>();
   for (const word of words.flatMap((words_) => words_.split(",")).filter((part) => part !== "")) {
     const match = /^(\d{1,15})(?:-(\d{1,15}))?$/.exec(word);
@@ -54,8 +55,7 @@ export function parseIds(words: readonly string[], name: string): number[] {
     if (to - from + ids.size >= MOST_IDS) throw new LeaseError("usage", `${name} "${word}" is too many jobs at once`);
     for (let id = from; id <= to; id++) ids.add(id);
   }
-  if (words.length > 0 && ids.size === 0)
-    throw new LeaseError("usage", `${name} is empty: write 7, or 9-12 for a range`);
+  if (ids.size === 0) throw new LeaseError("usage", `${name} is empty: write 7, or 9-12 for a range`);
   return [...ids];
 }
 
@@ -84,6 +84,7 @@ export function parseEnv(
   current: Readonly<Record<string, string | undefined>>,
 ): Record<string, string> {
   const env: Record<string, string> = {};
+  if (text === "") return env;
   for (const part of text.split(",").filter((item) => item !== "")) {
     const equals = part.indexOf("=");
     const key = equals === -1 ? part : part.slice(0, equals);
