@@ -102,6 +102,17 @@ function notAVariable(key: string, name: string, text: string): string {
   return `${name} "${key}" is not a variable's name${comma}`;
 }
 
+const MOMENT = /^\d{4}-\d\d-\d\d(?:[Tt ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:[Zz]|[+-]\d\d:\d\d)?)?$/;
+
+/** `2h` before now, or a moment in RFC 3339; one without a zone, or a day alone, is meant as the clock on the wall. */
+export function parseSince(text: string, name: string, now_ms: number): number {
+  const trimmed = text.trim();
+  if (!/^\d{4}-/.test(trimmed)) return now_ms - parseDuration(text, name);
+  const at_ms = MOMENT.test(trimmed) ? Date.parse(trimmed.length === 10 ? `${trimmed}T00:00` : trimmed) : Number.NaN;
+  if (Number.isFinite(at_ms)) return at_ms;
+  throw new LeaseError("usage", `${name} "${text}" is not a moment: write 2h, or 2026-03-01T09:30:00Z`);
+}
+
 /** `never` is null. */
 export function parseGrace(text: string, name: string): number | null {
   return text === "never" ? null : parseDuration(text, name);

@@ -247,15 +247,13 @@ export class Attempt {
   }
 
   #describe(exit: Exit, output: string | null): AttemptEnd {
-    const last_line = this.#tail.lines(1)[0] ?? null;
-    const end = { ...exit, output, last_line, beats: this.#heartbeat.beats };
+    const end = { ...exit, output, last_line: this.#tail.lines(1)[0] ?? null, beats: this.#heartbeat.beats };
     const stop = this.#stop;
     if (stop === null || exit.cause === "not_found" || exit.cause === "not_executable") return end;
     // It had succeeded before the kill arrived; whether that still counts is for the fence to say.
     if (stop.cause === "lost") return exit.cause === "success" ? end : { ...end, cause: "expired", error: stop.why };
     // The code by which timeout(1) tells it, whatever the program made of being stopped.
-    const exit_code = stop.cause === "timeout" ? 124 : end.exit_code;
-    return { ...end, exit_code, cause: stop.cause, error: stop.why };
+    return { ...end, exit_code: stop.cause === "timeout" ? 124 : end.exit_code, cause: stop.cause, error: stop.why };
   }
 
   async #settle(end: AttemptEnd, finishLogs: () => Promise<void>): Promise<Release> {

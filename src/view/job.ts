@@ -1,6 +1,6 @@
 /**
  * The page of one job: its state and why, the settings that differ from the defaults, its attempts as a timeline, its
- * checkpoints and the last lines it printed. Values of its environment are never shown, only their names.
+ * checkpoints and the last lines it printed. Of its environment only the names are shown, unless somebody asks.
  */
 
 import { DEFAULT_QUEUE, isFinished, shownState, type Job } from "../core/job.ts";
@@ -9,7 +9,7 @@ import type { Attempt, Checkpoint } from "../core/records.ts";
 import { attemptColumns } from "./attempts.ts";
 import { checkpointColumns } from "./checkpoints.ts";
 import { bar } from "./progress.ts";
-import { commandText, inputText } from "./quote.ts";
+import { commandText, inputText, quote } from "./quote.ts";
 import type { Parent } from "./reason.ts";
 import { changedSettings } from "./settings.ts";
 import { paintState, type Screen } from "./style.ts";
@@ -27,6 +27,8 @@ export interface JobPage {
   parents: readonly Parent[];
   /** Of the newest attempt. */
   last_lines: readonly string[];
+  /** Whether to show what the variables of its environment are set to. */
+  show_env: boolean;
 }
 
 const BAR_COLUMNS = 20;
@@ -67,7 +69,7 @@ function facts(page: JobPage, screen: Screen): [string, string][] {
     ["task", job.task],
     ["key", job.key],
     ["folder", job.cwd],
-    ["environment", Object.keys(job.env).join(", ")],
+    ["environment", environmentText(page)],
     ["input", job.argv.length > 0 && job.input !== null ? inputText(job.input) : null],
     ["settings", settings.join(" · ")],
     ["depends on", page.parents.map(({ id, state }) => `${id} (${state})`).join(", ")],
@@ -79,6 +81,11 @@ function facts(page: JobPage, screen: Screen): [string, string][] {
   // The bar is painted already: making it visible would show its colours as escapes.
   const progress = progressText(job, screen);
   return progress === null ? safe : [...safe, ["progress", progress]];
+}
+
+function environmentText({ job, show_env }: JobPage): string {
+  const variables = Object.entries(job.env);
+  return variables.map(([name, value]) => (show_env ? `${name}=${quote(value)}` : name)).join(show_env ? " " : ", ");
 }
 
 function queueText(job: Job): string {
