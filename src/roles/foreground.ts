@@ -113,6 +113,7 @@ export class Foreground {
   giveBack(): void {
     if (this.#stop !== null) return this.#hurry();
     this.#leave("give_back");
+    if (this.#running.size > 0) this.#options.report("info", `job ${this.#id}: stopping it, to give it back`);
     for (const attempt of this.#running) attempt.giveBack(forcedGrace(this.#options.kill_grace_ms));
   }
 

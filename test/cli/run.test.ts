@@ -115,6 +115,15 @@ describe("a run", () => {
     expect(stdout).toBe(expected.stdout);
   });
 
+  scenario("keeps its lease while its reader stands still for longer than that", async (site) => {
+    const job = "head -c 300000 /dev/zero; for n in $(seq 15); do echo tick >&2; sleep 0.1; done; touch done";
+    const script = `lease run --store "$1" --lease 1s -c '${job}' 2>err | { while [ ! -e done ]; do sleep 0.02; done; wc -c; }`;
+    const { stdout } = await site.spawn(["bash", "-c", script, "bash", site.location]).ended;
+    expect(Number(stdout)).toBe(300_000);
+    expect(site.lines("err")).toEqual(Array.from({ length: 15 }, () => "tick"));
+    expect(await site.job(1)).toMatchObject({ state: "completed", attempts: 1 });
+  });
+
   scenario("ends quietly when its reader went away, and so does its job", async (site) => {
     const script = 'lease run --store "$1" -c "yes" | head -n 1; echo "${PIPESTATUS[0]}"';
     const { stdout, stderr } = await site.spawn(["bash", "-c", script, "bash", site.location]).ended;
@@ -198,6 +207,18 @@ describe("TERM", () => {
     const program = await waiting(site);
     expect(await program.end("SIGTERM")).toMatchObject({ code: 143 });
     expect(await site.job(1)).toMatchObject({ state: "cancelled", reason: "whoever ran it was told to end" });
+  });
+});
+
+describe("HUP", () => {
+  scenario("gives a job with a key back like TERM, and a second signal does not wait for it", async (site) => {
+    const script = 'trap "" TERM; echo ready; while :; do sleep 0.02; done';
+    const program = site.start(["run", "--key", "k", "--grace", "1h", "-c", script]);
+    await program.line(/ready/);
+    program.signal("SIGHUP");
+    await program.line(/stopping it, to give it back/);
+    expect(await program.end("SIGHUP")).toMatchObject({ code: 129 });
+    expect(await site.job(1)).toMatchObject({ state: "pending", attempts: 1, retries_left: 3 });
   });
 });
 
@@ -309,6 +330,18 @@ describe("a runner that is killed", () => {
     await guest.line(/started 2/);
     go(site);
     expect(await guest.ended).toMatchObject({ code: 0, stdout: "started 1\nstarted 2\ndone\n" });
+  });
+
+  scenario("or only frozen is replaced when its lease is over, and follows once it can go on", async (site) => {
+    const first = await waiting(site, "--key", "k", "--lease", "1s");
+    await site.freeze(first);
+    const second = site.start(["run", "--key", "k", "--lease", "1s", "--", "true"]);
+    await second.line(/started 2/);
+    first.signal("SIGCONT");
+    await first.line(/started 2/);
+    go(site);
+    for (const program of [first, second]) expect(await program.ended).toMatchObject({ code: 0 });
+    expect((await site.job(1)).history.map(({ cause }) => cause)).toEqual(["expired", "success"]);
   });
 
   scenario("too often is a failure, with 1 and a reason", async (site) => {
