@@ -5,6 +5,7 @@
 
 import { DEFAULT_QUEUE, isFinished, shownState, type Job } from "../core/job.ts";
 import { formatDuration } from "../core/duration.ts";
+import { RUNS_NEEDED, subjectOf, UNLEARNED_LEASE_MS, type Learned } from "../core/learning.ts";
 import type { Attempt, Checkpoint } from "../core/records.ts";
 import { attemptColumns } from "./attempts.ts";
 import { checkpointColumns } from "./checkpoints.ts";
@@ -21,6 +22,8 @@ export interface JobPage {
   job: Job;
   /** From `reasonOf`. */
   reason: string | null;
+  /** Of a job whose lease is learned. */
+  learned: Learned | null;
   /** The oldest first. */
   attempts: readonly Attempt[];
   checkpoints: readonly Checkpoint[];
@@ -72,6 +75,7 @@ function facts(page: JobPage, screen: Screen): [string, string][] {
     ["environment", environmentText(page)],
     ["input", job.argv.length > 0 && job.input !== null ? inputText(job.input) : null],
     ["settings", settings.join(" · ")],
+    ["learned lease", page.learned === null ? null : learnedText(job, page.learned)],
     ["depends on", page.parents.map(({ id, state }) => `${id} (${state})`).join(", ")],
     ...moments(job, screen),
     ["output", job.result.output],
@@ -86,6 +90,14 @@ function facts(page: JobPage, screen: Screen): [string, string][] {
 function environmentText({ job, show_env }: JobPage): string {
   const variables = Object.entries(job.env);
   return variables.map(([name, value]) => (show_env ? `${name}=${quote(value)}` : name)).join(show_env ? " " : ", ");
+}
+
+/** What the lease is, and what it was learned from. */
+function learnedText(job: Job, { runs, gap_ms, lease_ms }: Learned): string {
+  const seen = `${runs} ${runs === 1 ? "run" : "runs"} of ${subjectOf(job)}`;
+  if (lease_ms === null)
+    return `${formatDuration(UNLEARNED_LEASE_MS)} until ${RUNS_NEEDED} runs are seen; so far ${seen}`;
+  return `${formatDuration(lease_ms)} from ${seen}, 99 % of whose gaps between beats were up to ${formatDuration(gap_ms)}`;
 }
 
 function queueText(job: Job): string {

@@ -4,6 +4,7 @@
  */
 
 import { isFinished, retriesLeft, shownState, type Job } from "../core/job.ts";
+import type { Learned } from "../core/learning.ts";
 import type { Attempt, Checkpoint, RecoveryTotals } from "../core/records.ts";
 import { isStale } from "./leases.ts";
 import { recoveryRate, type Overview } from "./overview.ts";
@@ -147,16 +148,20 @@ function minutesSince(at_ms: number | null, now_ms: number): number | null {
 
 interface Detail {
   reason: string | null;
+  learned: Learned | null;
   attempts: readonly Attempt[];
   checkpoints: readonly Checkpoint[];
   show_env: boolean;
 }
 
 /** What `inspect ID --json` prints. */
-export function jobDetailJson(job: Job, { reason, attempts, checkpoints, show_env }: Detail) {
+export function jobDetailJson(job: Job, { reason, learned, attempts, checkpoints, show_env }: Detail) {
   return {
     ...jobJson(job, reason),
     ...(show_env ? { env: job.env } : {}),
+    ...(learned === null
+      ? {}
+      : { learned: { runs: learned.runs, gap_ms: learned.gap_ms, lease_ms: learned.lease_ms } }),
     history: attempts.map(attemptJson),
     checkpoints: checkpoints.map(checkpointJson),
   };

@@ -16,8 +16,6 @@ export interface Overview {
     held: number;
     /** Of these, ended and not recovered yet. */
     stale: number;
-    /** There are more stale ones than were counted. */
-    stale_uncounted: boolean;
     next_expires_at_ms: number | null;
   };
   /** How many finished jobs needed how many retries. */
@@ -61,7 +59,7 @@ export function overviewText(overview: Overview, screen: Screen): string {
 
 function leasesLine({ leases }: Overview, { now_ms, paint }: Screen): string {
   if (leases.held === 0) return "none held";
-  const stale = leases.stale > 0 ? [paint.red(`${leases.stale}${leases.stale_uncounted ? "+" : ""} stale`)] : [];
+  const stale = leases.stale > 0 ? [paint.red(`${leases.stale} stale`)] : [];
   const next = leases.next_expires_at_ms;
   const ends = next === null || next < now_ms ? [] : [`next ends ${relative(next, now_ms)}`];
   return [`${leases.held} held`, ...stale, ...ends].join(", ");

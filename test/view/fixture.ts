@@ -111,7 +111,7 @@ export function overview(): Overview {
       { worker: worker({ id: "ci-2:77:01c", slots: 1, seen_at_ms: now_ms - 4 * MINUTE_MS }), held: [] },
       { worker: worker({ id: "old", stopped_at_ms: now_ms - HOUR_MS, ended: "clean" }), held: [] },
     ],
-    leases: { held: 3, stale: 1, stale_uncounted: false, next_expires_at_ms: now_ms + 112_000 },
+    leases: { held: 3, stale: 1, next_expires_at_ms: now_ms + 112_000 },
     retries: [
       { retries: 0, jobs: 812 },
       { retries: 1, jobs: 40 },

@@ -85,12 +85,19 @@ describe("around a job", () => {
     });
   });
 
-  const details = { reason: "x", attempts: [attempt()], checkpoints: [checkpoint()], show_env: false };
+  const details = { reason: "x", learned: null, attempts: [attempt()], checkpoints: [checkpoint()], show_env: false };
 
   test("the details of a job are the job with its history and checkpoints", () => {
     const json = jobDetailJson(running({ env: { A: "1" } }), details);
     expect(names(json)).toBe(`${JOB_NAMES} history checkpoints`);
     expect(json).toMatchObject({ reason: "x", history: [{ attempt: 1 }], checkpoints: [{ text: "page 41" }] });
+  });
+
+  test("what was learned about its lease is in it where that is learned", () => {
+    const learned = { runs: 23, gaps: { "40": 12 }, gap_ms: 45, lease_ms: 30_000 };
+    expect(jobDetailJson(running(), { ...details, learned })).toMatchObject({
+      learned: { runs: 23, gap_ms: 45, lease_ms: 30_000 },
+    });
   });
 
   test("the values of its environment are in it only when somebody asked", () => {

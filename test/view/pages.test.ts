@@ -15,6 +15,7 @@ import { attempt, checkpoint, failed, HOUR_MS, now_ms, overview, running, screen
 const page = (overrides: Partial<JobPage> = {}): JobPage => ({
   job: failed({ queue: "builds", priority: 5, cwd: "/srv/app", env: { TOKEN: "secret-value" } }),
   reason: "silent 5m02s of 5m",
+  learned: null,
   attempts: [
     attempt({
       started_at_ms: now_ms - 3 * HOUR_MS,
@@ -201,10 +202,7 @@ describe("the overview", () => {
 
   test("of an empty store says how to begin", () => {
     const empty = { queues: [], workers: [], retries: [], failures: [], recovery: null };
-    const text = overviewText(
-      { ...empty, leases: { held: 0, stale: 0, stale_uncounted: false, next_expires_at_ms: null } },
-      screen(),
-    );
+    const text = overviewText({ ...empty, leases: { held: 0, stale: 0, next_expires_at_ms: null } }, screen());
     expect(text).toContain("lease enqueue -- COMMAND");
     expect(text).toMatch(/^Workers +none live$/m);
     expect(text).toMatch(/^Recovery +nothing so far$/m);
@@ -225,4 +223,18 @@ test("a bar is as long as asked, whatever the fraction", () => {
     "━━━━",
     "━━━━",
   ]);
+});
+
+describe("the page of a job whose lease is learned", () => {
+  test("says what it is and what from", () => {
+    const learned = { runs: 23, gaps: {}, gap_ms: 12_000, lease_ms: 36_000 };
+    const text = jobText(page({ job: failed({ queue: "builds" }), learned }), screen());
+    expect(text).toContain("36s from 23 runs of queue builds, 99 % of whose gaps between beats were up to 12s");
+  });
+
+  test("says what is missing until enough is known", () => {
+    const learned = { runs: 1, gaps: {}, gap_ms: 12_000, lease_ms: null };
+    const text = jobText(page({ job: failed({ key: "nightly" }), learned }), screen());
+    expect(text).toContain("5m until 20 runs are seen; so far 1 run of key nightly");
+  });
 });

@@ -3,16 +3,15 @@
 import type { QueueCount, WorkerRecord } from "../../core/records.ts";
 import type { Store } from "../../store/store.ts";
 import { overviewJson } from "../../view/json.ts";
-import { isStale } from "../../view/leases.ts";
 import { overviewText, type Overview } from "../../view/overview.ts";
 import { summarizeQueues, type QueueSummary } from "../../view/queues.ts";
 import { workerState } from "../../view/workers.ts";
-import { heldBy, leasesByEnd, type Leases } from "./leases.ts";
+import { heldBy, leasesByEnd } from "./leases.ts";
 import type { View } from "./view.ts";
 
 const LATEST_FAILURES = 5;
 const ENDED_WORKERS = 20;
-/** Leases that are looked at one by one; to count more of them would take longer than people like to wait. */
+/** So many leases are read at once; of more, only those of workers that are there. */
 const MOST_LEASES = 500;
 const PAGE = 1_000;
 
@@ -29,22 +28,23 @@ export const overviewView: View = {
 };
 
 async function overviewOf(store: Store, now_ms: number): Promise<Overview> {
-  const [counts, workers, paused, failures, retries, recovery, leases] = await Promise.all([
+  const [counts, workers, paused, failures, retries, recovery, leases, first] = await Promise.all([
     store.counts(),
     store.workers(),
     store.pausedQueues(),
     store.list({ states: ["failed"], sort: "finished", limit: LATEST_FAILURES, newest_first: true }),
     store.retryCounts(),
     store.recovery(),
+    store.leases(),
     leasesByEnd(store, { most: MOST_LEASES }),
   ]);
   const present = workers.filter(({ stopped_at_ms }) => stopped_at_ms === null);
   const ended = workers.filter(({ stopped_at_ms }) => stopped_at_ms !== null).slice(-ENDED_WORKERS);
-  const held = await heldBy(store, present, leases);
+  const held = await heldBy(store, present, first);
   return {
     queues: summarizeQueues({ counts, paused, served: servedBy(present, now_ms) }),
     workers: [...present, ...ended].map((worker) => ({ worker, held: held.get(worker.id) ?? [] })),
-    leases: leaseHealth(counts, leases, now_ms),
+    leases,
     retries,
     recovery,
     failures,
@@ -54,18 +54,6 @@ async function overviewOf(store: Store, now_ms: number): Promise<Overview> {
 /** Which queues each live worker takes from. */
 function servedBy(workers: readonly WorkerRecord[], now_ms: number) {
   return workers.filter((worker) => workerState(worker, now_ms) === "live").map(({ queues }) => queues);
-}
-
-function leaseHealth(counts: readonly QueueCount[], { jobs, all }: Leases, now_ms: number): Overview["leases"] {
-  const held = counts.reduce((sum, { state, count }) => (state === "running" ? sum + count : sum), 0);
-  const stale = jobs.filter((job) => isStale(job, now_ms)).length;
-  const next = jobs[stale]?.state;
-  return {
-    held: Math.max(held, jobs.length),
-    stale,
-    stale_uncounted: !all && stale === jobs.length,
-    next_expires_at_ms: next?.name === "running" ? next.expires_at_ms : null,
-  };
 }
 
 /** Every queue, with its jobs by the states that people see. */

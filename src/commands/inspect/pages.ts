@@ -1,6 +1,7 @@
 /** Everything about jobs by their ids. */
 
 import type { Job } from "../../core/job.ts";
+import { conclude, subjectOf, type Learned } from "../../core/learning.ts";
 import { Tail } from "../../runner/lines.ts";
 import { decodeChunk } from "../../runner/log.ts";
 import type { Store } from "../../store/store.ts";
@@ -42,12 +43,13 @@ async function seenPages(
   const { reason, parents } = await around(store, jobs, now_ms);
   const pages: Omit<JobPage, "reason">[] = [];
   for (const job of jobs) {
-    const [attempts, checkpoints, last_lines] = await Promise.all([
+    const [learned, attempts, checkpoints, last_lines] = await Promise.all([
+      learnedBy(store, job),
       store.attempts(job.id),
       store.checkpoints({ job: job.id, limit: CHECKPOINTS }),
       ends.lines(store, job),
     ]);
-    pages.push({ job, attempts, checkpoints, last_lines, parents: parents(job), show_env });
+    pages.push({ job, learned, attempts, checkpoints, last_lines, parents: parents(job), show_env });
   }
   return {
     text: (screen: Parameters<typeof jobText>[1]) =>
@@ -56,6 +58,13 @@ async function seenPages(
       pages.map((page) => jobDetailJson(page.job, { ...page, reason: reason(page.job, at_ms) })),
     missing: ids.filter((_, index) => found[index] === null).map((id) => `there is no job ${id}`),
   };
+}
+
+/** What earlier runs have taught about the lease of a job that wants it so. */
+async function learnedBy(store: Store, job: Job): Promise<Learned | null> {
+  if (job.settings.lease_ms !== "auto") return null;
+  const [learned] = await store.learned([subjectOf(job)]);
+  return learned ?? conclude(0, {});
 }
 
 /** The ends of logs, remembered, so that a watch reads only what is new. */
