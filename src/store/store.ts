@@ -44,10 +44,7 @@ export interface Store {
   /** All or none. A job whose key is live follows its `if_exists`: the live one's id, an error, or takes its place. */
   enqueue(jobs: readonly NewJob[], options?: EnqueueOptions): Promise<Enqueued[]>;
 
-  /**
-   * The same for more jobs than fit in memory: all or none of what the batches hold, seen by others at the end only. The
-   * error about a job has its `index`, counted over all batches.
-   */
+  /** The same for more jobs than fit in memory, seen by others at the end only. An error about a job has its `index`. */
   enqueueAll(batches: AsyncIterable<readonly NewJob[]>): Promise<BulkEnqueued>;
 
   /** Grants up to `count` pending jobs: queues in the order given, then priority, due time, id. Promotes what is due. */
