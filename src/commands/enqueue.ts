@@ -3,7 +3,7 @@
 import { LeaseError } from "../core/errors.ts";
 import { checkNewJob } from "../core/new_job.ts";
 import { command } from "./cli/define.ts";
-import { withStore } from "./context.ts";
+import { withInbox } from "./context.ts";
 import { JOB_FLAGS, JOB_LISTS } from "./job_flags.ts";
 import { newJob } from "./new_job.ts";
 import type { JobArgs } from "./new_job.ts";
@@ -71,7 +71,7 @@ export default command({
     }
     // Also here, so that a job that will be refused does not make a store.
     checkNewJob(job);
-    const [queued] = await withStore(args, io, { create: true }, ({ store }) => store.enqueue([job]));
+    const [queued] = await withInbox(args, io, (inbox) => inbox.enqueue([job]));
     io.stdout(`${queued?.id}\n`);
     return 0;
   },

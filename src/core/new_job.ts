@@ -39,11 +39,20 @@ export function checkNewJob(job: NewJob): void {
 }
 
 export function checkName(what: string, name: string): void {
-  if (name === "" || name.length > NAME_LIMIT || /\p{Cc}/u.test(name)) {
+  if (name === "" || name.length > NAME_LIMIT || hasControl(name)) {
     refuse(
       `${what} ${JSON.stringify(name)} is not a name: 1 to ${NAME_LIMIT} characters, none of them control characters`,
     );
   }
+}
+
+/** A loop, because a regular expression takes longer to compile than all else that an enqueue checks. */
+function hasControl(text: string): boolean {
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code < 0x20 || (code >= 0x7f && code < 0xa0)) return true;
+  }
+  return false;
 }
 
 function refuse(message: string): never {

@@ -179,6 +179,9 @@ export interface EnqueueOptions {
   done_answers?: boolean;
 }
 
+/** All that is needed to add jobs. */
+export type Inbox = Pick<Store, "enqueue" | "close">;
+
 export interface Enqueued {
   id: number;
   /** False when another job with the same key answered instead. */
@@ -276,11 +279,7 @@ export interface LogWrite {
   keep_from: number;
 }
 
-export interface CheckpointRequest {
-  id: number;
-  token: number;
-  text: string;
-}
+export type CheckpointRequest = Pick<SettleRequest, "id" | "token"> & { text: string };
 
 export interface RecoverRequest extends SettleRequest {
   expires_at_ms: number;

@@ -6,21 +6,18 @@ import { LeaseError } from "../../core/errors.ts";
 import type { NewJob, StateName } from "../../core/job.ts";
 import { checkNewJob } from "../../core/new_job.ts";
 import type { SqlValue } from "../../platform/platform.ts";
-import type { Enqueued, EnqueueOptions } from "../store.ts";
-import { acquireOne } from "./claim.ts";
+import type { Enqueued } from "../store.ts";
 import { addDependencies, freeChildren } from "./dependencies.ts";
-import { envColumn, leaseColumn, settingsColumn } from "./rows.ts";
-import type { Statements } from "./statements.ts";
+import { envColumn, leaseColumn, settingsColumn } from "./columns.ts";
+import type { Statements } from "./prepared.ts";
 
 export function enqueue(
   statements: Statements,
   jobs: readonly NewJob[],
   now_ms: number,
-  { acquire, done_answers = false }: EnqueueOptions,
+  done_answers = false,
 ): Enqueued[] {
-  const queued = jobs.map((job) => enqueueOne(statements, job, now_ms, done_answers));
-  if (acquire === undefined) return queued;
-  return queued.map((job) => ({ ...job, grant: acquireOne(statements, job.id, acquire, now_ms)[0] ?? null }));
+  return jobs.map((job) => enqueueOne(statements, job, now_ms, done_answers));
 }
 
 export function enqueueOne(statements: Statements, job: NewJob, now_ms: number, done_answers = false): Enqueued {

@@ -8,7 +8,7 @@ import type { RecoverRequest } from "../store.ts";
 import { freeChildren } from "./dependencies.ts";
 import { stateColumns } from "./rows.ts";
 import { auditText } from "./settle.ts";
-import type { Statements } from "./statements.ts";
+import type { Statements } from "./prepared.ts";
 
 export function recover(
   statements: Statements,

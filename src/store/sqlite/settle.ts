@@ -9,7 +9,7 @@ import { lossOf } from "./claim.ts";
 import { freeChildren } from "./dependencies.ts";
 import { addRun } from "./learned.ts";
 import { stateColumns } from "./rows.ts";
-import type { Statements } from "./statements.ts";
+import type { Statements } from "./prepared.ts";
 
 export function settle(statements: Statements, requests: readonly SettleRequest[], now_ms: number): SettleAnswer[] {
   return requests.map((request) => {
