@@ -75,7 +75,10 @@ export class SqliteStore implements Contract.Store {
 
   async acquire(request: Contract.AcquireRequest) {
     // Many idle workers wake up for one new job: those that find nothing must not queue for the write lock.
-    if (!this.#read(() => mayAcquire(this.#statements, request, this.#now()))) return [];
+    if (!this.#read(() => mayAcquire(this.#statements, request, this.#now()))) {
+      this.#writer.checkPlace();
+      return [];
+    }
     for (;;) {
       const grants = await this.#writer.write(RANK.normal, () => acquire(this.#statements, request, this.#now()));
       if (grants !== null) return grants;
