@@ -122,6 +122,13 @@ describe("a worker", () => {
     expect(await Promise.race([counted.promise, late])).toMatchObject({ completed: 3, ended: null });
   });
 
+  test("takes the results of jobs though somebody tidied up its folder for them", async (b) => {
+    const ids = await b.scripts(`rm -r $(dirname $LEASE_OUTPUT)`);
+    ids.push(...(await b.scripts("echo result > $LEASE_OUTPUT")));
+    await b.drained({ slots: 1 });
+    expect((await b.other.jobs(ids)).map((job) => job?.result.output)).toEqual([null, "result\n"]);
+  });
+
   test("shares a store with others: each job runs once", async (b) => {
     const ids = await b.scripts(`echo $LEASE_JOB_ID >> ${b.file("ran")}`, 60);
     const stores = [b.store, await b.handle(), await b.handle()];
