@@ -7,7 +7,7 @@ import type { NewJob, StateName } from "../../core/job.ts";
 import { checkNewJob } from "../../core/new_job.ts";
 import type { BulkEnqueued, Enqueued } from "../store.ts";
 import { addDependencies, freeChildren } from "./dependencies.ts";
-import { envColumn, leaseColumn, settingsColumn } from "./rows.ts";
+import { envColumn, leaseColumn, settingsColumn } from "../rows.ts";
 import type { Statements } from "./statements.ts";
 
 export function enqueue(statements: Statements, jobs: readonly NewJob[], now_ms: number): Enqueued[] {

@@ -15,7 +15,7 @@ import type {
   Selection,
   UnmetDependency,
 } from "../queries.ts";
-import { toAttempt, toCheckpoint, toJob } from "./rows.ts";
+import { toAttempt, toCheckpoint, toJob } from "../rows.ts";
 import type { Statements } from "./statements.ts";
 import { SELECT_JOB } from "./statements.ts";
 

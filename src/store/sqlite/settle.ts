@@ -9,7 +9,8 @@ import type { CheckpointRequest, RecoverRequest, SettleAnswer, SettleRequest } f
 import { lossOf } from "./claim.ts";
 import { freeChildren } from "./dependencies.ts";
 import { addRun } from "./learned.ts";
-import { stateColumns } from "./rows.ts";
+import { auditText } from "../audit.ts";
+import { stateColumns } from "../rows.ts";
 import type { StatementName, Statements } from "./statements.ts";
 
 export function settle(statements: Statements, requests: readonly SettleRequest[], now_ms: number): SettleAnswer[] {
@@ -74,19 +75,8 @@ function endAttempt(statements: Statements, request: SettleRequest, end: Attempt
 
 /** An error checkpoint. A stale result is kept here too, so that work done in vain leaves a trace. */
 function audit(statements: Statements, request: SettleRequest, now_ms: number, cause: string): void {
-  const { id, token, change } = request;
-  const { ended } = change;
-  const text = JSON.stringify({
-    cause,
-    attempt: token,
-    token,
-    ...request.audit,
-    exit_code: ended?.exit_code ?? null,
-    signal: ended?.signal ?? null,
-    error: ended?.error ?? null,
-    ...(cause === "stale" ? { result: ended?.cause ?? null } : {}),
-  });
-  insertCheckpoint(statements, { id, token, text }, "error", now_ms);
+  const { id, token } = request;
+  insertCheckpoint(statements, { id, token, text: auditText(request, cause) }, "error", now_ms);
 }
 
 function insertCheckpoint(

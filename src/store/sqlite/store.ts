@@ -14,7 +14,7 @@ import { acquire, appendLogs, extend, firstReady, mayAcquire, noteProcess, promo
 import { enqueue, enqueueAll } from "./enqueue.ts";
 import { learned } from "./learned.ts";
 import { backlog, checkpoints, counts, expired, jobs, list, parents } from "./read.ts";
-import { toAttempt, toWorker, workerColumns } from "./rows.ts";
+import { toAttempt, toWorker, workerColumns } from "../rows.ts";
 import { checkpoint, recover, settle } from "./settle.ts";
 import { Statements } from "./statements.ts";
 import { watchCommits } from "./watch.ts";

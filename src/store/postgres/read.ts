@@ -1,0 +1,211 @@
+/**
+ * Questions about jobs. Reads never wait for writers: each statement has its own snapshot.
+ */
+
+import { assert } from "../../core/errors.ts";
+import type { Job, ShownState } from "../../core/job.ts";
+import type { Checkpoint, QueueCount } from "../../core/records.ts";
+import type {
+  Backlog,
+  CheckpointQuery,
+  ExpiredLease,
+  ExpiredQuery,
+  ListQuery,
+  Selection,
+  UnmetDependency,
+} from "../queries.ts";
+import { toAttempt, toCheckpoint, toJob } from "../rows.ts";
+import { numbers, texts } from "./arrays.ts";
+import type { Connection, Param } from "./link.ts";
+import type { Statements } from "./sql.ts";
+import { SELECT_JOB } from "./statements.ts";
+
+export async function jobs(
+  statements: Statements,
+  connection: Connection,
+  ids: readonly number[],
+): Promise<(Job | null)[]> {
+  if (ids.length === 0) return [];
+  const rows = await statements.sql(connection, `${SELECT_JOB} WHERE id = ANY ($1::bigint[])`, [numbers(ids)]);
+  const found = new Map(rows.map((row) => [row["id"] as number, row]));
+  return ids.map((id) => {
+    const row = found.get(id);
+    return row === undefined ? null : toJob(row);
+  });
+}
+
+/** Conditions that are put together at run time; `?` stands for the value. */
+class Conditions {
+  readonly params: Param[] = [];
+  readonly #parts: string[] = [];
+
+  add(sql: string, value: Param): void {
+    this.params.push(value);
+    this.#parts.push(sql.replace("?", `$${this.params.length}`));
+  }
+
+  /** One without a value. */
+  say(sql: string): void {
+    this.#parts.push(sql);
+  }
+
+  where(): string {
+    return this.#parts.length === 0 ? "" : `WHERE ${this.#parts.join(" AND ")}`;
+  }
+}
+
+function select({ ids, queues, task }: Selection): Conditions {
+  const only = new Conditions();
+  if (ids) only.add("id = ANY (?::bigint[])", numbers(ids));
+  if (queues) only.add("queue = ANY (?::text[])", texts(queues));
+  if (task !== undefined) only.add("task = ?", task);
+  return only;
+}
+
+/** In words of the indexes: a state that is shown may be a part of one that is stored. */
+const SHOWN: Readonly<Record<ShownState, string>> = {
+  blocked: "state = 'blocked'",
+  scheduled: "state = 'scheduled' AND token = 0",
+  retrying: "state = 'scheduled' AND token > 0",
+  pending: "state = 'pending'",
+  running: "state = 'running' AND cancel_requested_at_ms IS NULL",
+  cancelling: "state = 'running' AND cancel_requested_at_ms IS NOT NULL",
+  completed: "state = 'completed' AND finished_at_ms IS NOT NULL",
+  failed: "state = 'failed' AND finished_at_ms IS NOT NULL",
+  cancelled: "state = 'cancelled' AND finished_at_ms IS NOT NULL",
+};
+
+const SORT_COLUMNS: Readonly<Record<NonNullable<ListQuery["sort"]>, string>> = {
+  id: "id",
+  priority: "priority",
+  due: "run_at_ms",
+  started: "started_at_ms",
+  finished: "finished_at_ms",
+  attempts: "token",
+};
+
+export async function list(statements: Statements, connection: Connection, query: ListQuery): Promise<Job[]> {
+  const only = select(query);
+  if (query.states) only.say(`(${query.states.map((state) => SHOWN[state]).join(" OR ") || "FALSE"})`);
+  if (query.key !== undefined) only.add("key = ?", query.key);
+  if (query.holder !== undefined) only.add("state = 'running' AND holder = ?", query.holder);
+  if (query.behind_id !== undefined) only.add(query.newest_first ? "id < ?" : "id > ?", query.behind_id);
+  if (query.since_ms !== undefined) {
+    only.add("coalesce(finished_at_ms, started_at_ms, created_at_ms) >= ?", query.since_ms);
+  }
+  const order = query.newest_first ? "DESC" : "ASC";
+  const column = SORT_COLUMNS[query.sort ?? "id"];
+  const by = column === "id" ? `id ${order}` : `${column} ${order} NULLS LAST, id ${order}`;
+  const text = `${SELECT_JOB} ${only.where()} ORDER BY ${by} LIMIT $${only.params.length + 1}`;
+  return (await statements.sql(connection, text, [...only.params, query.limit])).map(toJob);
+}
+
+export async function checkpoints(
+  statements: Statements,
+  connection: Connection,
+  query: CheckpointQuery,
+): Promise<Checkpoint[]> {
+  const only = new Conditions();
+  if (query.job !== undefined) only.add("job_id = ?", query.job);
+  if (query.task !== undefined) only.add("task = ?", query.task);
+  if (query.kind !== undefined) only.add("kind = ?", query.kind);
+  const text = `SELECT * FROM lease.checkpoints ${only.where()} ORDER BY id DESC LIMIT $${only.params.length + 1}`;
+  return (await statements.sql(connection, text, [...only.params, query.limit])).map(toCheckpoint);
+}
+
+export async function counts(
+  statements: Statements,
+  connection: Connection,
+  selection: Selection | undefined,
+): Promise<QueueCount[]> {
+  const only = select(selection ?? {});
+  const text = `SELECT queue, state, count(*) AS count FROM lease.jobs ${only.where()} GROUP BY queue, state
+    ORDER BY queue COLLATE "C", state`;
+  return (await statements.sql(connection, text, only.params)) as unknown as QueueCount[];
+}
+
+const RETRY_COUNTS = `SELECT token - 1 AS retries, count(*) AS jobs FROM lease.jobs
+  WHERE state IN ('completed', 'failed') AND finished_at_ms IS NOT NULL GROUP BY token ORDER BY token`;
+
+export async function retryCounts(statements: Statements, connection: Connection) {
+  return (await statements.sql(connection, RETRY_COUNTS)) as { retries: number; jobs: number }[];
+}
+
+const UNMET = `SELECT d.job_id AS job, d.parent_id AS parent, d.kind, parent.state, coalesce(parent.finished_at_ms,
+    CASE parent.state WHEN 'running' THEN parent.started_at_ms ELSE parent.created_at_ms END) AS since_ms
+  FROM lease.dependencies AS d JOIN lease.jobs AS parent ON parent.id = d.parent_id
+  WHERE d.job_id = ANY ($1::bigint[]) AND parent.state <> 'completed'
+    AND (d.kind = 'success' OR parent.state NOT IN ('failed', 'cancelled'))
+  ORDER BY d.job_id, d.parent_id`;
+
+export async function parents(
+  statements: Statements,
+  connection: Connection,
+  ids: readonly number[],
+): Promise<UnmetDependency[]> {
+  return (await statements.sql(connection, UNMET, [numbers(ids)])) as unknown as UnmetDependency[];
+}
+
+/** The jobs of the given queues (null: all) and task (null: any). */
+const MINE = "($1::text[] IS NULL OR queue = ANY ($1::text[])) AND ($2::text IS NULL OR task = $2::text)";
+const BACKLOG = `SELECT
+  (SELECT count(*) FROM lease.jobs WHERE state = 'pending' AND ${MINE}) AS pending,
+  (SELECT count(*) FROM lease.jobs WHERE state = 'running' AND ${MINE}) AS running,
+  (SELECT count(*) FROM lease.jobs WHERE state = 'scheduled' AND token > 0 AND ${MINE}) AS retrying,
+  (SELECT count(*) FROM lease.jobs WHERE state = 'scheduled' AND token = 0 AND ${MINE})
+    + (SELECT count(*) FROM lease.jobs WHERE state = 'blocked' AND ${MINE}) AS waiting,
+  (SELECT min(run_at_ms) FROM lease.jobs WHERE state = 'scheduled' AND ${MINE}) AS next_due_ms`;
+
+interface Range {
+  queues: readonly string[] | null;
+  task: string | null;
+}
+
+export async function backlog(statements: Statements, connection: Connection, query: Range): Promise<Backlog> {
+  const queues = query.queues === null ? null : texts(query.queues);
+  const [row] = await statements.sql(connection, BACKLOG, [queues, query.task]);
+  return row as unknown as Backlog;
+}
+
+export async function topPriority(
+  statements: Statements,
+  connection: Connection,
+  query: Range,
+): Promise<number | null> {
+  const queues = query.queues === null ? null : texts(query.queues);
+  const [row] = await statements.run(connection, "topPriority", [queues, query.task]);
+  return (row?.["priority"] ?? null) as number | null;
+}
+
+/** Running jobs are few, and no index has to be kept for this with every beat. */
+const EXPIRED = `${SELECT_JOB} WHERE state = 'running' AND (expires_at_ms, id) > ($2, $3)
+  AND (expires_at_ms < (SELECT lease.now_ms()) - $1::bigint OR holder = ANY ($5::text[]))
+  ORDER BY expires_at_ms, id LIMIT $4`;
+
+export async function expired(
+  statements: Statements,
+  connection: Connection,
+  query: ExpiredQuery,
+): Promise<ExpiredLease[]> {
+  const { after, dead_holders } = query;
+  const rows = await statements.sql(connection, EXPIRED, [
+    query.grace_ms,
+    after?.expires_at_ms ?? -1,
+    after?.id ?? -1,
+    query.limit,
+    texts(dead_holders),
+  ]);
+  if (rows.length === 0) return [];
+  const ids = numbers(rows.map(({ id }) => id as number));
+  const attempts = await statements.run(connection, "currentAttempts", [ids]);
+  const current = new Map(attempts.map((row) => [`${row["job_id"]} ${row["attempt"]}`, row]));
+  return rows.flatMap((row) => {
+    const job = toJob(row);
+    const attempt = current.get(`${job.id} ${job.token}`);
+    // Granted again between the two questions: then it is not expired any more either.
+    if (attempt === undefined) return [];
+    assert(job.state.name === "running", "only running jobs expire");
+    const { expires_at_ms, holder } = job.state;
+    return [{ job, expires_at_ms, holder_dead: dead_holders.includes(holder), attempt: toAttempt(attempt) }];
+  });
+}
