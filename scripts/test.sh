@@ -54,6 +54,9 @@ tests() {
 }
 
 . scripts/setup.sh
+# Shells that completions are tried in; a machine that can't have them is told so.
+need_debian zsh zsh || true
+need_debian fish fish || true
 # The closing lines are read back, so no colour; and the tests must not see the store or the job of whoever runs them.
 unset FORCE_COLOR "${!LEASE_@}"
 export NO_COLOR=1

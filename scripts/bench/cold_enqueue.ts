@@ -3,33 +3,11 @@
  * command after the other, so many short runs of both take turns.
  */
 
-import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import {
-  compileWith,
-  filledStore,
-  has,
-  leaseBinary,
-  newFolder,
-  ratioFigure,
-  root,
-  skipped,
-  takeTurns,
-} from "./harness.ts";
+import { emptyBinary, filledStore, has, leaseBinary, newFolder, ratioFigure, skipped, takeTurns } from "./harness.ts";
 
 const TURNS = 25;
 const RUNS = 15;
-
-/** An empty program by the very build script of the project, so that its flags can't drift apart. */
-function emptyBinary(): string {
-  const folder = newFolder();
-  for (const name of ["scripts", "src"]) mkdirSync(join(folder, name));
-  copyFileSync(join(root, "scripts/build.ts"), join(folder, "scripts/build.ts"));
-  copyFileSync(join(root, "package.json"), join(folder, "package.json"));
-  writeFileSync(join(folder, "src/main.ts"), "export {};\n");
-  compileWith(folder, join(folder, "empty"));
-  return join(folder, "empty");
-}
 
 async function hyperfine(command: string): Promise<number> {
   const report = join(newFolder(), "report.json");

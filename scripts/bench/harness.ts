@@ -6,7 +6,7 @@
  * is the figure: a disturbance hits both sides of a turn, or only a few turns.
  */
 
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statfsSync } from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
@@ -93,6 +93,17 @@ export function leaseBinary(): string {
 export function compileWith(folder: string, outfile: string): void {
   const done = Bun.spawnSync([process.execPath, join(folder, "scripts/build.ts"), "--outfile", outfile]);
   if (!done.success) throw new Error(`could not build ${outfile}: ${done.stderr}`);
+}
+
+/** An empty program by the very build script of the project, so that its flags can't drift apart. */
+export function emptyBinary(): string {
+  const folder = newFolder();
+  for (const name of ["scripts", "src"]) mkdirSync(join(folder, name));
+  copyFileSync(join(root, "scripts/build.ts"), join(folder, "scripts/build.ts"));
+  copyFileSync(join(root, "package.json"), join(folder, "package.json"));
+  writeFileSync(join(folder, "src/main.ts"), "export {};\n");
+  compileWith(folder, join(folder, "empty"));
+  return join(folder, "empty");
 }
 
 export function has(command: string): boolean {

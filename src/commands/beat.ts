@@ -12,6 +12,7 @@ export default command({
     message: { type: "string", valueHint: "TEXT", description: "What it is doing" },
   },
   rest: "none",
+  ignores_config: true,
   examples: [
     ["lease beat --progress 40 --message 'linking'", "in a script that prints nothing for long"],
     ["lease beat || exit", "end when cancel was requested or the lease is lost"],

@@ -12,6 +12,7 @@ export default command({
   meta: { name: "checkpoint", description: "From inside a job: note how far it is, for its next attempt" },
   args: {},
   rest: "words",
+  ignores_config: true,
   operands: "[TEXT|-]",
   examples: [
     ['lease checkpoint "page $page"', "note it"],

@@ -3,7 +3,15 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import process from "node:process";
-import { parseBackoff, parseBytes, parseEnv, parseExitRanges, parseIds, parseInteger } from "../config/values.ts";
+import {
+  parseBackoff,
+  parseBytes,
+  parseEnv,
+  parseExitRanges,
+  parseIds,
+  parseInteger,
+  parseLease,
+} from "../config/values.ts";
 import { parseDuration } from "../core/duration.ts";
 import { LeaseError, errorText } from "../core/errors.ts";
 import { BEATS, DEFAULT_QUEUE, DEFAULT_SETTINGS, INPUT_LIMIT_BYTES } from "../core/job.ts";
@@ -42,7 +50,7 @@ const FLAGS = {
   retries: { type: "string", valueHint: "N", description: "Runs after the first", fallback: "3", section: RUNNING },
   backoff: {
     type: "string",
-    valueHint: "TIME",
+    valueHint: "TIMES",
     description: "Pause before a retry, doubled each time: 1s, 1s..10m, fixed:30s, none",
     fallback: "1s..10m",
     section: RUNNING,
@@ -57,8 +65,8 @@ const FLAGS = {
   fatal_exit: { type: "string", valueHint: "CODES", description: "Exit codes not to retry: 2,64-78", section: RUNNING },
   lease: {
     type: "string",
-    valueHint: "TIME",
-    description: "How long it may be silent before it counts as hung",
+    valueHint: "TIME|auto",
+    description: "How long it may be silent before it counts as hung; auto learns it from earlier runs",
     fallback: "the worker's, 5m",
     section: RUNNING,
   },
@@ -122,7 +130,17 @@ export default command({
     ["lease enqueue -q mail --input @letter.txt -- bob@example.com", "for the workers of queue mail"],
     ["lease enqueue --key nightly --lease 20m --retries 1 -- ./backup.sh", "one at a time, silent for up to 20m"],
   ],
-  notes: ["Prints only the id, so that `id=$(lease enqueue -- …)` works. The working folder is recorded."],
+  notes: [
+    "Prints only the id, so that `id=$(lease enqueue -- …)` works. The working folder is recorded.",
+    {
+      title: "Exit codes",
+      rows: [
+        ["0", "the id is on disk"],
+        ["1", "with --if-exists fail: a live job has the key"],
+        ["125", "the store could not be used"],
+      ],
+    },
+  ],
   run: async ({ args, lists, rest, io }) => {
     const job = await newJob(args as unknown as Args, lists, rest, io);
     // Also here, so that a job that will be refused does not make a store.
@@ -213,7 +231,7 @@ function settingsOf(args: Args): JobSettings {
     retry_on: args.retry_on,
     fatal_exit: given("fatal_exit", parseExitRanges, DEFAULT_SETTINGS.fatal_exit),
     timeout_ms: given<number | null>("timeout", parseDuration, null),
-    lease_ms: given<number | null>("lease", parseDuration, null),
+    lease_ms: given<JobSettings["lease_ms"]>("lease", parseLease, null),
     beat: args.beat ?? null,
     pty: args.pty,
     log_limit_bytes: given("log_limit", parseBytes, DEFAULT_SETTINGS.log_limit_bytes),

@@ -17,6 +17,7 @@ export default command({
   meta: { name: "guard", description: "From inside a job: run a command only while the lease is held" },
   args: {},
   rest: "command",
+  ignores_config: true,
   examples: [["lease guard -- ./deploy.sh", "the step that must never run twice at the same time"]],
   notes: [
     "The lease is checked before the command starts and while it runs; when it is lost the command is killed.",

@@ -4,6 +4,7 @@ import { parseIds } from "../config/values.ts";
 import { LeaseError } from "../core/errors.ts";
 import type { StateName } from "../core/job.ts";
 import type { Store } from "../store/store.ts";
+import { queueRemarks } from "./queue_names.ts";
 
 export const SELECTION_FLAGS = {
   task: { type: "string", alias: "t", valueHint: "NAME", description: "All jobs with this label" },
@@ -43,8 +44,9 @@ export async function selectIds(
     newest_first: false,
   });
   if (jobs.length === 0) {
+    const [remark] = queue === undefined ? [] : await queueRemarks(store, [queue]);
     const where = [task === undefined ? "" : ` with task ${task}`, queue === undefined ? "" : ` in queue ${queue}`];
-    throw new LeaseError("nothing_matched", `there is nothing to ${verb}${where.join("")}`);
+    throw new LeaseError("nothing_matched", `there is nothing to ${verb}${remark ? `: ${remark}` : where.join("")}`);
   }
   return jobs.map(({ id }) => id);
 }

@@ -3,17 +3,16 @@
 import { platform } from "#platform";
 import { command } from "./cli/define.ts";
 import { JSON_FLAG } from "./cli/shared.ts";
-import { VERSION } from "./build.ts";
+import { sqliteVersion, VERSION } from "./build.ts";
 
 export default command({
   meta: { name: "version", description: "Show the version" },
   args: { json: JSON_FLAG },
   rest: "none",
+  ignores_config: true,
   examples: [["lease version --json", "version, runtime and SQLite, for a bug report"]],
   run: async ({ args, io }) => {
-    const database = platform.openSqlite(":memory:");
-    const sqlite = String(database.prepare("SELECT sqlite_version() AS version").get()?.["version"]);
-    database.close();
+    const sqlite = sqliteVersion();
     const { runtime } = platform;
     io.stdout(
       args.json

@@ -25,6 +25,12 @@ export default command({
       negativeDescription: "Keep no note of recoveries",
     },
     keep_checkpoints: { type: "string", valueHint: "N", description: "Newest to keep per task", fallback: "100" },
+    prune: {
+      type: "string",
+      valueHint: "AGE",
+      description: "Also delete jobs that finished longer ago",
+      fallback: "none is deleted",
+    },
     json: JSON_FLAG,
   },
   rest: "none",
@@ -34,7 +40,7 @@ export default command({
   ],
   notes: ["Workers sweep by themselves; a watchdog is for when none may be left. Any number may run at once."],
   run: async ({ args, io }) => {
-    const time = (name: "every" | "grace") => {
+    const time = (name: "every" | "grace" | "prune") => {
       const text = args[name];
       return text === undefined ? null : parseDuration(text, `--${name}`);
     };
@@ -52,6 +58,7 @@ export default command({
         every_ms: times.sweep_every_ms,
         checkpoints: args.checkpoints,
         keep_checkpoints,
+        prune_ms: time("prune"),
       });
       const print = (counts: SweepCounts) => io.stdout(args.json ? sweepJson(counts) : sweepText(counts));
       if (args.once) print(await sweep.scan());
@@ -65,9 +72,20 @@ async function untilSignal(sweep: RecoverySweep, print: (counts: SweepCounts) =>
   const asked = Promise.withResolvers<void>();
   const end = () => asked.resolve();
   process.once("SIGTERM", end).once("SIGINT", end);
-  sweep.start(print);
-  await asked.promise;
-  await sweep.stop();
+  sweep.start((counts) => {
+    try {
+      print(counts);
+    } catch (error) {
+      // Nobody reads what it does any more: that ends it, like any program in a pipe.
+      asked.reject(error);
+    }
+  });
+  try {
+    await asked.promise;
+  } finally {
+    process.off("SIGTERM", end).off("SIGINT", end);
+    await sweep.stop();
+  }
 }
 
 function sweepJson(counts: SweepCounts): string {

@@ -1,10 +1,11 @@
 /** `lease worker`: runs jobs until it is stopped, or until there is nothing left. */
 
 import process from "node:process";
-import { parseGrace, parseInteger } from "../config/values.ts";
+import { parseGrace, parseInteger, parseLease } from "../config/values.ts";
 import { calibrate, DEFAULT_KILL_GRACE_MS } from "../core/calibration.ts";
 import { parseDuration } from "../core/duration.ts";
 import { LeaseError } from "../core/errors.ts";
+import { UNLEARNED_LEASE_MS } from "../core/learning.ts";
 import { BEATS, DEFAULT_QUEUE } from "../core/job.ts";
 import { checkName } from "../core/new_job.ts";
 import type { Scaling } from "../core/scaling.ts";
@@ -87,8 +88,8 @@ export default command({
     },
     lease: {
       type: "string",
-      valueHint: "TIME",
-      description: "Silence that counts as hung",
+      valueHint: "TIME|auto",
+      description: "Silence that counts as hung; auto learns it from earlier runs",
       fallback: "5m",
       section: LEASES,
     },
@@ -102,6 +103,7 @@ export default command({
     beat: { type: "enum", options: BEATS, description: "What proves work", fallback: "output", section: LEASES },
   },
   repeat: ["queue"],
+  rivals: [["slots"], ["min", "max", "scale_up_at", "scale_down_after"]],
   rest: "command",
   operands: "[-- HANDLER [ARG…]]",
   examples: [
@@ -127,11 +129,13 @@ export default command({
     },
   ],
   run: async ({ args, lists, rest, io }) => {
-    const time = (name: "lease" | "interval" | "drain" | "poll") => {
+    const time = (name: "interval" | "drain" | "poll") => {
       const text = args[name];
       return text === undefined ? null : parseDuration(text, `--${name}`);
     };
-    const times = calibrate({ lease_ms: time("lease"), interval_ms: time("interval") });
+    const lease_ms = args.lease === undefined ? null : parseLease(args.lease, "--lease");
+    const learn = lease_ms === "auto";
+    const times = calibrate({ lease_ms: learn ? UNLEARNED_LEASE_MS : lease_ms, interval_ms: time("interval") });
     const slots = args.slots === undefined ? 1 : parseInteger(args.slots, "-j", { min: 1, max: MOST_SLOTS });
     const most = args.max_jobs === undefined ? null : parseInteger(args.max_jobs, "--max-jobs", { min: 1 });
     const max_jobs = args.once ? 1 : most;
@@ -166,6 +170,7 @@ export default command({
         slots,
         scaling,
         times,
+        learn,
         beat: args.beat ?? "output",
         handler: rest,
         kill_grace_ms,

@@ -1,24 +1,29 @@
-/** Where the store is: the flag, else LEASE_STORE, else the usual place. */
+/** Where things are when nobody says otherwise: the store in the folder for state, lease.toml in that for settings. */
 
 import { isAbsolute, join } from "node:path";
 import { LeaseError } from "../core/errors.ts";
 
-type Env = Readonly<Record<string, string | undefined>>;
+export type Env = Readonly<Record<string, string | undefined>>;
 
-export function storeLocation(flag: string | undefined, env: Env): string {
-  if (flag === "") throw new LeaseError("usage", "--store is empty: name a file, or leave it out");
-  return flag ?? nonEmpty(env["LEASE_STORE"]) ?? join(stateFolder(env), "lease", "lease.db");
+/** `chosen` is what a flag or a setting says. */
+export function storeLocation(chosen: string | undefined, env: Env): string {
+  if (chosen === "") throw new LeaseError("usage", "--store is empty: name a file, or leave it out");
+  if (chosen !== undefined) return chosen;
+  const state = baseFolder(env, "XDG_STATE_HOME", ".local/state");
+  if (state === null) throw new LeaseError("usage", "HOME is not set: name the store with --store or LEASE_STORE");
+  return join(state, "lease", "lease.db");
 }
 
-function stateFolder(env: Env): string {
-  const state = nonEmpty(env["XDG_STATE_HOME"]);
+/** Null when not even the home folder is known. */
+export function baseFolder(env: Env, variable: string, in_home: string): string | null {
+  const folder = nonEmpty(env[variable]);
   // The XDG standard has relative paths ignored.
-  if (state !== undefined && isAbsolute(state)) return state;
+  if (folder !== undefined && isAbsolute(folder)) return folder;
   const home = nonEmpty(env["HOME"]);
-  if (home === undefined) throw new LeaseError("usage", "HOME is not set: name the store with --store or LEASE_STORE");
-  return join(home, ".local", "state");
+  return home === undefined ? null : join(home, in_home);
 }
 
-function nonEmpty(value: string | undefined): string | undefined {
+/** A variable that is set to nothing is not set. */
+export function nonEmpty(value: string | undefined): string | undefined {
   return value === "" ? undefined : value;
 }

@@ -100,3 +100,8 @@ export function parseEnv(
 export function parseGrace(text: string, name: string): number | null {
   return text === "never" ? null : parseDuration(text, name);
 }
+
+/** `auto` is learned from earlier runs. */
+export function parseLease(text: string, name: string): number | "auto" {
+  return text === "auto" ? "auto" : parseDuration(text, name);
+}

@@ -46,3 +46,10 @@ export function calibrate(given: LeaseTimesInput): LeaseTimes {
 function refuse(message: string): never {
   throw new LeaseError("calibration", message);
 }
+
+const FORCED_GRACE_MS = 10_000;
+
+/** `never` is for cancels only: silence, timeouts and drains end by force in any case. */
+export function forcedGrace(kill_grace_ms: number | null): number {
+  return kill_grace_ms ?? FORCED_GRACE_MS;
+}

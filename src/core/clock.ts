@@ -18,3 +18,19 @@ export function sleep(clock: Clock, delay_ms: number): Promise<void> {
     clock.after(delay_ms, resolve);
   });
 }
+
+/** Clocks that part by more than this were set, or the machine slept; less is drift. */
+export const JUMP_MS = 1_000;
+
+/**
+ * For so long after the clocks last agreed a holder does not hold a jump against its lease. A sweep waits longer than
+ * that, so a holder that could not put it right in time has given up before.
+ */
+export const JUMP_TRUST_MS = 3_000;
+
+/** A machine's time as all its processes see it: since it was booted, asleep or not, and how often it slept. */
+export interface MachineTime {
+  boot_id: string;
+  uptime_ms: number;
+  suspends: number;
+}

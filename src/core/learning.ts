@@ -28,6 +28,8 @@ const LEAST_LEASE_MS = 30_000;
 const PERCENTILE = 0.99;
 const WIDTH = 1.1;
 const FADE_AFTER_RUNS = 1_000;
+/** What is less than this is forgotten. */
+const FADED = 1 / 32;
 
 /** Whose runs teach the lease of this job: those with its key, else those of its queue. */
 export function subjectOf(job: Pick<Job, "key" | "queue">): string {
@@ -45,8 +47,9 @@ export function learn(before: Pick<Learned, "runs" | "gaps"> | null, run: Gaps):
   for (const [size, count] of Object.entries(run)) gaps[size] = (gaps[size] ?? 0) + count;
   const runs = (before?.runs ?? 0) + 1;
   if (runs <= FADE_AFTER_RUNS) return conclude(runs, gaps);
-  for (const [size, count] of Object.entries(gaps)) gaps[size] = Math.ceil(count / 2);
-  return conclude(FADE_AFTER_RUNS / 2, gaps);
+  // Fractions are kept: rounded up, a gap that was seen once would never go.
+  const halved = Object.entries(gaps).map(([size, count]) => [size, count / 2] as const);
+  return conclude(FADE_AFTER_RUNS / 2, Object.fromEntries(halved.filter(([, count]) => count >= FADED)));
 }
 
 export function conclude(runs: number, gaps: Gaps): Learned {

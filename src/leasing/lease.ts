@@ -2,8 +2,12 @@
  * A lease as its holder sees it. The end is measured on the holder's own clocks from when the request was *sent*, so
  * the holder always believes it to be over before the store does. After a suspend the monotonic clock is behind and
  * the wall clock tells; after a jump back of the wall clock it is the other way round: the earlier end counts.
+ *
+ * A store on this machine's own clock jumps along with it, and every sweep on it waits after a jump. There a jump is
+ * not held against the lease for the moment that it takes to put it right with the store (see Keeper).
  */
 
+import { JUMP_MS, JUMP_TRUST_MS } from "../core/clock.ts";
 import type { Clock } from "../core/clock.ts";
 import type { Job } from "../core/job.ts";
 import type { Grant } from "../store/store.ts";
@@ -29,9 +33,12 @@ export class Lease {
   cancel_requested = false;
   readonly #clock: Clock;
   #sent: Instant;
+  readonly #shares_clock: boolean;
   #valid_ms: number;
+  /** When the clocks were last seen to agree, counted from `sent`. */
+  #steady_ms = 0;
 
-  constructor(grant: Grant, sent: Instant, clock: Clock) {
+  constructor(grant: Grant, sent: Instant, clock: Clock, shares_clock = false) {
     this.grant = grant;
     this.job = grant.job;
     this.token = grant.job.token;
@@ -41,19 +48,38 @@ export class Lease {
     this.#sent = sent;
     this.#valid_ms = grant.lease_ms;
     this.#clock = clock;
+    this.#shares_clock = shares_clock;
   }
 
   /** The store accepted a request sent then, for so long from then on. */
   extended(sent: Instant, valid_ms: number, expires_at_ms: number): void {
     this.#sent = sent;
+    this.#steady_ms = 0;
     this.#valid_ms = valid_ms;
     this.expires_at_ms = expires_at_ms;
   }
 
   /** How much longer the holder may act; zero or less: not at all. */
   remaining(): number {
-    const since_mono_ms = this.#clock.mono_ms() - this.#sent.mono_ms;
-    const since_wall_ms = this.#clock.wall_ms() - this.#sent.wall_ms;
-    return this.#valid_ms - Math.max(since_mono_ms, since_wall_ms);
+    const { mono_ms, wall_ms } = this.#since();
+    const ahead_ms = wall_ms - mono_ms;
+    if (ahead_ms <= JUMP_MS) this.#steady_ms = mono_ms;
+    if (ahead_ms <= JUMP_MS || !this.#shares_clock) return this.#valid_ms - Math.max(mono_ms, wall_ms);
+    const trusted_ms = this.#steady_ms + JUMP_TRUST_MS - mono_ms;
+    return trusted_ms > 0 ? Math.min(this.#valid_ms - mono_ms, trusted_ms) : this.#valid_ms - wall_ms;
+  }
+
+  /** By how much the store's clock has jumped ahead since it last heard of this lease; zero where that does not count. */
+  jumped(): number {
+    const { mono_ms, wall_ms } = this.#since();
+    const ahead_ms = wall_ms - mono_ms;
+    return this.#shares_clock && ahead_ms > JUMP_MS && this.remaining() > 0 ? ahead_ms : 0;
+  }
+
+  #since(): Instant {
+    return {
+      mono_ms: this.#clock.mono_ms() - this.#sent.mono_ms,
+      wall_ms: this.#clock.wall_ms() - this.#sent.wall_ms,
+    };
   }
 }

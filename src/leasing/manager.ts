@@ -5,6 +5,7 @@
 
 import type { Clock, Random } from "../core/clock.ts";
 import { assert } from "../core/errors.ts";
+import type { Gaps } from "../core/learning.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 import { isRefusal, transition } from "../core/transition.ts";
 import type { AttemptEnd, Change } from "../core/transition.ts";
@@ -17,7 +18,7 @@ export interface LeaseManagerOptions {
   host: string;
   clock: Clock;
   random: Random;
-  /** For jobs that set none. */
+  /** For jobs that set none; zero: learned. */
   lease_ms: number;
 }
 
@@ -42,6 +43,7 @@ export interface Ending {
   last_lines?: readonly string[];
   /** The write may wait so long for others to share a commit with. */
   within_ms?: number;
+  gaps?: Gaps | null;
 }
 
 export type Release = { status: "applied"; change: Change } | { status: "stale"; reason: "expired" | "conflict" };
@@ -68,12 +70,13 @@ export class LeaseManager {
       task: wanted.task ?? null,
       lease_ms,
     });
-    return grants.map((grant) => new Lease(grant, sent, clock));
+    return grants.map((grant) => new Lease(grant, sent, clock, this.store.shares_clock));
   }
 
   async renew(lease: Lease, options: RenewOptions): Promise<ExtendAnswer> {
     const sent = instant(this.#options.clock);
-    const [answer] = await this.store.extend([{ id: lease.job.id, token: lease.token, ...options }]);
+    const { job, token } = lease;
+    const [answer] = await this.store.extend([{ id: job.id, token, ...options, jumped_ms: lease.jumped() }]);
     assert(answer !== undefined, "a store answers every request");
     if (answer.status === "extended") {
       lease.extended(sent, options.expires_in_ms - (options.beat_age_ms ?? 0), answer.expires_at_ms);
@@ -91,6 +94,7 @@ export class LeaseManager {
         token: lease.token,
         change,
         process: ending.process ?? null,
+        gaps: ending.gaps ?? null,
         audit: isWorthAuditing(ending.end) ? this.#audit(lease, ending) : null,
       };
       const [answer] = await this.store.settle([request], { within_ms: ending.within_ms ?? 0 });

@@ -50,31 +50,62 @@ export const platform: Platform = {
   async spawn(options) {
     return options.pty ? spawnInTerminal(options) : spawnWithPipes(options);
   },
+
+  // Not by node:zlib, which takes longer to load than a watchdog takes to run.
+  deflate: (bytes) => Bun.deflateSync(bytes as Uint8Array<ArrayBuffer>, { level: 1 }),
+  inflate: (bytes) => Bun.inflateSync(bytes as Uint8Array<ArrayBuffer>),
 };
 
-function spawnWithPipes(options: SpawnOptions): Child {
-  const child = Bun.spawn([...options.argv], {
-    cwd: options.cwd,
-    env: options.env,
-    stdin: options.input ?? "ignore",
-    stdout: "pipe",
-    stderr: "pipe",
-    detached: true,
-    // Else it begins to read before it is asked to, without bounds.
-    lazy: true,
-  });
-  const readers = [child.stdout.getReader(), child.stderr.getReader()];
+async function spawnWithPipes(options: SpawnOptions): Promise<Child> {
+  const { closeAll, openPipes } = await import("./pipes.ts");
+  const pipes = openPipes();
+  const start = (stdout: "pipe" | number, stderr: "pipe" | number) =>
+    Bun.spawn([...options.argv], {
+      cwd: options.cwd,
+      env: options.env,
+      stdin: options.input ?? "ignore",
+      stdout,
+      stderr,
+      detached: true,
+      // Else it begins to read before it is asked to, without bounds.
+      lazy: true,
+    });
+  if (pipes === null) {
+    const child = start("pipe", "pipe");
+    return childOf(child, [child.stdout, child.stderr] as ReadableStream<Uint8Array>[], options, () => {});
+  }
+  const [stdout, stderr] = pipes;
+  try {
+    const child = start(stdout.write_fd, stderr.write_fd);
+    const streams = [Bun.file(stdout.read_fd).stream(), Bun.file(stderr.read_fd).stream()];
+    // A stream does not own its descriptor.
+    return childOf(child, streams, options, () => closeAll([stdout.read_fd, stderr.read_fd]));
+  } catch (error) {
+    closeAll([stdout.read_fd, stderr.read_fd]);
+    throw error;
+  } finally {
+    closeAll([stdout.write_fd, stderr.write_fd]);
+  }
+}
+
+function childOf(
+  child: Bun.Subprocess,
+  streams: readonly ReadableStream<Uint8Array>[],
+  { onOutput }: SpawnOptions,
+  release: () => void,
+): Child {
+  const readers = streams.map((stream) => stream.getReader());
   const read = async (index: number, stream: Stream) => {
     for (;;) {
       const chunk = await readers[index]?.read();
       if (chunk?.value === undefined) return;
-      options.onOutput(stream, chunk.value);
+      onOutput(stream, chunk.value);
     }
   };
   return {
     pid: child.pid,
     exited: child.exited.then(() => exitOf(child.exitCode, child.signalCode)),
-    drained: Promise.allSettled([read(0, "stdout"), read(1, "stderr")]).then(() => {}),
+    drained: Promise.allSettled([read(0, "stdout"), read(1, "stderr")]).then(release),
     abandonOutput() {
       for (const reader of readers) reader.cancel().catch(() => {});
     },

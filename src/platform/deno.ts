@@ -3,6 +3,7 @@
 import { spawn } from "node:child_process";
 import process from "node:process";
 import { DatabaseSync } from "node:sqlite";
+import { deflateRawSync, inflateRawSync } from "node:zlib";
 import { LeaseError } from "../core/errors.ts";
 import type { Platform, SqlRow } from "./platform.ts";
 
@@ -29,6 +30,9 @@ export const platform: Platform = {
       closeKeepingWal: () => database.close(),
     };
   },
+
+  deflate: (bytes) => deflateRawSync(bytes, { level: 1 }),
+  inflate: (bytes) => inflateRawSync(bytes),
 
   spawn(options) {
     if (options.pty) {

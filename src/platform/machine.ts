@@ -5,6 +5,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import process from "node:process";
+import type { MachineTime } from "../core/clock.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 
 export const host = hostname();
@@ -15,6 +16,15 @@ let boot_id: string | undefined;
 export function bootId(): string {
   boot_id ??= readOrNull("/proc/sys/kernel/random/boot_id")?.trim() ?? "unknown";
   return boot_id;
+}
+
+/** What processes of one machine can compare to notice that its clock was set, or that it slept. */
+export function machineTime(): MachineTime {
+  return {
+    boot_id: bootId(),
+    uptime_ms: Math.round(Number(readOrNull("/proc/uptime")?.split(" ")[0] ?? Number.NaN) * 1_000),
+    suspends: Number(readOrNull("/sys/power/suspend_stats/success") ?? 0),
+  };
 }
 
 interface ProcessStat {
@@ -78,6 +88,16 @@ export function isProvenDead(identity: ProcessIdentity): boolean {
   if (bootId() === "unknown" || identity.pid_started === 0) return false;
   if (identity.boot_id !== bootId()) return true;
   return processStat(identity.pid)?.started !== identity.pid_started;
+}
+
+/** Linux counts a process's start in hundredths of a second, whatever its own clock ticks at. */
+const TICK_MS = 10;
+
+/** How long a process has been running, by the clock that nobody can set; null when it is gone or can't be known. */
+export function runningFor_ms(identity: ProcessIdentity): number | null {
+  const uptime_s = Number.parseFloat(readOrNull("/proc/uptime") ?? "");
+  if (Number.isNaN(uptime_s) || identity.pid_started === 0 || identity.boot_id !== bootId()) return null;
+  return isProvenDead(identity) ? null : uptime_s * 1_000 - identity.pid_started * TICK_MS;
 }
 
 function readOrNull(path: string): string | null {

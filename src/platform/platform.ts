@@ -50,4 +50,7 @@ export interface Platform {
   openSqlite(path: string): SqlDatabase;
   /** Starts a program as the leader of a new session; rejects with the system's error when it can't be started. */
   spawn(options: SpawnOptions): Promise<Child>;
+  /** Raw DEFLATE, quickly rather than well. */
+  deflate(bytes: Uint8Array): Uint8Array;
+  inflate(bytes: Uint8Array): Uint8Array;
 }

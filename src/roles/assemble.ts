@@ -40,7 +40,7 @@ export function assemble(options: WorkerPoolOptions, { patience_ms, activity }: 
     random,
     host,
     worker_id: registration.id,
-    lease_ms: times.lease_ms,
+    lease_ms: options.learn ? 0 : times.lease_ms,
   });
   const sweep = new RecoverySweep({
     ...options,

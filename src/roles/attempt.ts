@@ -3,25 +3,25 @@
  * when to stop, and whatever ended the job, its whole process group is gone before the end is written.
  */
 
-import type { Clock } from "../core/clock.ts";
-import { sleep } from "../core/clock.ts";
+import { forcedGrace } from "../core/calibration.ts";
+import { sleep, type Clock } from "../core/clock.ts";
 import { formatDuration } from "../core/duration.ts";
 import { errorText } from "../core/errors.ts";
 import type { Beat } from "../core/job.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 import type { AttemptEnd } from "../core/transition.ts";
 import { FAILURES_REPORTED, LeaseExtender } from "../leasing/extender.ts";
+import { GapRecorder } from "../leasing/gaps.ts";
 import { Heartbeat } from "../leasing/heartbeat.ts";
 import type { Lease } from "../leasing/lease.ts";
 import type { LeaseManager, Release } from "../leasing/manager.ts";
 import { identify } from "../platform/machine.ts";
 import type { Stream } from "../platform/platform.ts";
-import { LineCounter, Tail } from "../runner/lines.ts";
+import { LAST_LINES, LineCounter, Tail } from "../runner/lines.ts";
 import { LogCapture } from "../runner/log.ts";
 import { openLogFile } from "../runner/log_file.ts";
 import { readOutput } from "../runner/output.ts";
-import type { Exit } from "../runner/run.ts";
-import { Run } from "../runner/run.ts";
+import { Run, type Exit } from "../runner/run.ts";
 import { jobEnvironment } from "../runner/start.ts";
 import { Keeper } from "./keeper.ts";
 import type { LogFlusher } from "./log_flusher.ts";
@@ -41,6 +41,7 @@ export interface AttemptOptions {
   handler: readonly string[];
   /** For jobs that set none. */
   beat: Beat;
+  learn?: boolean;
   interval_ms: (lease_ms: number) => number;
   /** Between TERM and KILL of a cancelled job; null never kills. */
   kill_grace_ms: number | null;
@@ -54,11 +55,8 @@ export interface AttemptOptions {
 /** Why the worker itself ended the job. */
 type Stop = "silent" | "timeout" | "cancelled" | "returned" | "lost";
 
-/** Silence and timeouts end by force in any case. */
-const FORCED_GRACE_MS = 10_000;
 /** A job that lives longer than this has its process noted in the store at once, a shorter one when it ends. */
 const NOTE_AFTER_MS = 50;
-const LAST_LINES = 10;
 const NEVER_RAN: Exit = { cause: "exit", exit_code: null, signal: null, error: null };
 
 export class Attempt {
@@ -71,6 +69,8 @@ export class Attempt {
   readonly #capture: LogCapture;
   readonly #tail = new Tail();
   readonly #lines: Record<Stream, LineCounter> = { stdout: new LineCounter(), stderr: new LineCounter() };
+  /** For a lease that is learned. */
+  readonly #recorder: GapRecorder | null;
   #run: Run | null = null;
   #keeper: Keeper | null = null;
   #process: ProcessIdentity | null = null;
@@ -82,6 +82,8 @@ export class Attempt {
     this.lease = lease;
     this.#options = options;
     this.#heartbeat = new Heartbeat(options.clock, (error) => this.#say("error", `a callback failed: ${error}`));
+    const learns = (lease.job.settings.lease_ms ?? (options.learn ? "auto" : null)) === "auto";
+    this.#recorder = learns ? new GapRecorder(this.#heartbeat, options.clock) : null;
     this.#capture = new LogCapture(lease.job.settings.log_limit_bytes);
     const logs = options.logs.add(lease, this.#capture);
     this.ended = this.#execute(logs.wake);
@@ -163,6 +165,7 @@ export class Attempt {
   #attach(): void {
     const { clock, manager, interval_ms } = this.#options;
     const { lease } = this;
+    const grace_ms = forcedGrace(this.#options.kill_grace_ms);
     const extender = new LeaseExtender(manager, {
       clock,
       interval_ms: interval_ms(lease.lease_ms),
@@ -177,9 +180,9 @@ export class Attempt {
       manager,
       clock,
       timeout_ms: lease.job.settings.timeout_ms,
-      grace_ms: this.#forced_grace_ms,
+      grace_ms,
       onHalfSilent: () => this.#say("warn", silenceWarning(lease, this.#heartbeat.elapsed())),
-      onStop: (cause) => this.#stopFor(cause, this.#whyStopped(cause), this.#forced_grace_ms),
+      onStop: (cause) => this.#stopFor(cause, this.#whyStopped(cause), grace_ms),
       onLost: (why) => this.#lose(why),
     });
   }
@@ -250,7 +253,10 @@ export class Attempt {
 
   async #settle(end: AttemptEnd, finishLogs: () => Promise<void>): Promise<Release> {
     const last_lines = this.#tail.lines(LAST_LINES);
-    const ending = { end, process: this.#process, last_lines, within_ms: this.#options.patience_ms?.() ?? 0 };
+    const within_ms = this.#options.patience_ms?.() ?? 0;
+    // One that was stopped says nothing about how long it would have been silent.
+    const gaps = end.cause === "success" || end.cause === "exit" ? (this.#recorder?.gaps ?? null) : null;
+    const ending = { end, process: this.#process, last_lines, within_ms, gaps };
     const release = await this.#write(async () => {
       await finishLogs();
       return this.#options.manager.release(this.lease, ending);
@@ -279,19 +285,13 @@ export class Attempt {
   }
 
   #extensionFailed(error: unknown, in_a_row: number): void {
-    const row = in_a_row >= FAILURES_REPORTED ? `, ${in_a_row} times in a row` : "";
-    this.#say(
-      in_a_row >= FAILURES_REPORTED ? "error" : "warn",
-      `its lease could not be extended${row}: ${errorText(error)}`,
-    );
+    const often = in_a_row >= FAILURES_REPORTED;
+    const row = often ? `, ${in_a_row} times in a row` : "";
+    this.#say(often ? "error" : "warn", `its lease could not be extended${row}: ${errorText(error)}`);
   }
 
   get #beat(): Beat {
     return this.lease.job.settings.beat ?? this.#options.beat;
-  }
-
-  get #forced_grace_ms(): number {
-    return this.#options.kill_grace_ms ?? FORCED_GRACE_MS;
   }
 
   #say(level: Parameters<Report>[0], text: string): void {

@@ -95,9 +95,18 @@ export class Keeper {
     if (this.#over) return;
     const delay_ms = Math.min(LONGEST_SLEEP_MS, Math.max(1, this.#next().at_ms - this.#options.clock.mono_ms()));
     this.#cancelTimer = this.#options.clock.after(delay_ms, () => {
+      this.#correct();
       this.#fire();
       this.#arm();
     });
+  }
+
+  /** The clock was set ahead: the store is told at once what is left, before a sweep takes the lease for an old one. */
+  #correct(): void {
+    const { lease, clock } = this.#options;
+    if (lease.jumped() === 0) return;
+    const left_ms = lease.lease_ms - (clock.mono_ms() - this.#options.heartbeat.last_beat_ms);
+    if (left_ms > 0 && !this.#stopping) this.#extend(Math.ceil(left_ms));
   }
 
   #fire(): void {
@@ -123,7 +132,7 @@ export class Keeper {
     } else if (duty === "ask_closing") {
       this.#closing_asked = true;
       const { lease, grace_ms } = this.#options;
-      this.#extendUntilStopped(closingMargin(lease.lease_ms) + grace_ms + STOP_SLACK_MS);
+      this.#extend(closingMargin(lease.lease_ms) + grace_ms + STOP_SLACK_MS);
     } else this.#options.onStop("silent");
     this.#arm();
   }
@@ -144,15 +153,15 @@ export class Keeper {
   #cover(grace_ms: number | null): void {
     const { lease, clock } = this.#options;
     if (grace_ms !== null) {
-      if (lease.remaining() < grace_ms + STOP_SLACK_MS) this.#extendUntilStopped(grace_ms + STOP_SLACK_MS);
+      if (lease.remaining() < grace_ms + STOP_SLACK_MS) this.#extend(grace_ms + STOP_SLACK_MS);
       return;
     }
     // No forced end was wanted, so the lease must live as long as the job takes.
-    this.#extendUntilStopped(lease.lease_ms);
+    this.#extend(lease.lease_ms);
     this.#cancelCover = clock.after(lease.lease_ms / 3, () => this.#cover(null));
   }
 
-  #extendUntilStopped(expires_in_ms: number): void {
+  #extend(expires_in_ms: number): void {
     const { lease, manager, heartbeat, onLost } = this.#options;
     manager.renew(lease, { expires_in_ms, beat_age_ms: null, beats: heartbeat.beats }).then(
       (answer) => {

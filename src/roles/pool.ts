@@ -6,6 +6,7 @@
  */
 
 import { mkdirSync, rmSync } from "node:fs";
+import { forcedGrace } from "../core/calibration.ts";
 import { errorText } from "../core/errors.ts";
 import { slotStates } from "../core/scaling.ts";
 import type { Lease } from "../leasing/lease.ts";
@@ -21,8 +22,6 @@ import type { Registration } from "./registry.ts";
 import { settledText } from "./settled_text.ts";
 import type { Slots } from "./slots.ts";
 import type { RecoverySweep } from "./sweep.ts";
-
-const FORCED_GRACE_MS = 10_000;
 
 export class WorkerPool {
   /** Resolves when everything has ended and is written; rejects when the store could not be reached any more. */
@@ -80,7 +79,7 @@ export class WorkerPool {
   /** Takes no more jobs and gives the running ones `drain_ms` to end; then they are stopped and returned. */
   stop(drain_ms: number): void {
     this.#drainBegins();
-    const grace_ms = this.#options.kill_grace_ms ?? FORCED_GRACE_MS;
+    const grace_ms = forcedGrace(this.#options.kill_grace_ms);
     const giveBack = () => {
       for (const attempt of this.#running) attempt.giveBack(grace_ms);
     };
@@ -182,7 +181,7 @@ export class WorkerPool {
 
   #makeRoom(): void {
     if (this.#options.preempt !== true || this.#running.size < this.#slots.total) return;
-    preempt(this.#options, this.#running, this.#options.kill_grace_ms ?? FORCED_GRACE_MS).catch(() => {});
+    preempt(this.#options, this.#running, forcedGrace(this.#options.kill_grace_ms)).catch(() => {});
   }
 
   #scale(): void {

@@ -24,6 +24,8 @@ export interface WorkerPoolOptions {
   /** Between two bounds instead of a fixed number. */
   scaling?: Scaling | null;
   times: LeaseTimes;
+  /** The lease of jobs that set none is learned. */
+  learn?: boolean;
   beat: Beat;
   handler: readonly string[];
   kill_grace_ms: number | null;

@@ -4,28 +4,31 @@
  * rechecks that the job is still exactly as it was found.
  */
 
-import type { Clock, Random } from "../core/clock.ts";
+import { JUMP_TRUST_MS } from "../core/clock.ts";
+import type { Clock, MachineTime, Random } from "../core/clock.ts";
 import { errorText } from "../core/errors.ts";
 import type { SweepCounts, WorkerRecord } from "../core/records.ts";
 import { isRefusal, transition } from "../core/transition.ts";
-import { host, isProvenDead } from "../platform/machine.ts";
+import { host, isProvenDead, machineTime } from "../platform/machine.ts";
 import type { ExpiredLease } from "../store/queries.ts";
-import type { RecoverRequest, Store } from "../store/store.ts";
+import type { RecoverRequest } from "../store/store.ts";
+import type { HousekeepingOptions } from "./housekeeping.ts";
+import { keepHouse } from "./housekeeping.ts";
+import { lastLines } from "./last_lines.ts";
+import { LAST_LINES } from "../runner/lines.ts";
 import { killRemains, MarkedProcesses } from "./orphans.ts";
-import type { Report } from "./report.ts";
 
-export interface RecoverySweepOptions {
-  store: Store;
+export interface RecoverySweepOptions extends HousekeepingOptions {
   clock: Clock;
   random: Random;
-  report: Report;
   /** What LEASE_STORE told the jobs. */
   store_url: string;
   grace_ms: number;
   every_ms: number;
   /** Write an error checkpoint for each recovered job. */
   checkpoints: boolean;
-  keep_checkpoints: number;
+  /** The machine's own, unless a test has another. */
+  machine_time?: () => MachineTime;
 }
 
 export interface SweepStatistics {
@@ -37,7 +40,9 @@ export interface SweepStatistics {
 }
 
 /** Jobs per commit: short enough that a beat never waits long behind it. */
-const PAGE = 200;
+export const PAGE = 1_000;
+/** A grace that no lease ever outlives. */
+const NEVER_MS = 2 ** 50;
 
 export class RecoverySweep {
   readonly #options: RecoverySweepOptions;
@@ -95,11 +100,9 @@ export class RecoverySweep {
 
   /** One pass over everything. */
   async scan(): Promise<SweepCounts> {
-    const { store, keep_checkpoints } = this.#options;
     const dead = await this.#deadWorkers();
-    const counts = await this.#recoverAll(dead);
-    await store.promote();
-    await store.trimCheckpoints(keep_checkpoints);
+    const counts = await this.#recoverAll(dead, await this.#graceNow());
+    await keepHouse(this.#options);
     this.#remember(counts);
     return counts;
   }
@@ -108,9 +111,17 @@ export class RecoverySweep {
   async scanDead(): Promise<SweepCounts | null> {
     const dead = await this.#deadWorkers();
     if (dead.length === 0) return null;
-    const counts = await this.#recoverAll(dead);
+    const counts = await this.#recoverAll(dead, NEVER_MS);
     this.#remember(counts);
     return counts;
+  }
+
+  /** After a jump of the clock live workers get one interval to put their leases right; the dead are dead anyway. */
+  async #graceNow(): Promise<number> {
+    const { store, grace_ms, every_ms, report, machine_time = machineTime } = this.#options;
+    if (!(await store.noticeJump(machine_time(), Math.max(every_ms, 2 * JUMP_TRUST_MS)))) return grace_ms;
+    report("warn", "the clock was set ahead or the machine slept: leases that seem over are left to the next sweep");
+    return NEVER_MS;
   }
 
   async #deadWorkers(): Promise<WorkerRecord[]> {
@@ -118,14 +129,15 @@ export class RecoverySweep {
     return workers.filter((worker) => isProvenDead(worker.process));
   }
 
-  async #recoverAll(dead: readonly WorkerRecord[]): Promise<SweepCounts> {
-    const { store, clock, grace_ms } = this.#options;
+  async #recoverAll(dead: readonly WorkerRecord[], grace_ms: number): Promise<SweepCounts> {
+    const { store, clock, checkpoints } = this.#options;
     const started_ms = clock.mono_ms();
     const counts = noCounts();
     const dead_holders = dead.map(({ id }) => id);
     let after: { expires_at_ms: number; id: number } | null = null;
     for (;;) {
-      const page: ExpiredLease[] = await store.expired({ grace_ms, dead_holders, after, limit: PAGE });
+      const query = { grace_ms, dead_holders, after, limit: PAGE, last_chunks: checkpoints ? LAST_LINES : 0 };
+      const page: ExpiredLease[] = await store.expired(query);
       await this.#recoverPage(page, counts);
       const last = page.at(-1);
       if (last === undefined || page.length < PAGE) break;
@@ -144,11 +156,13 @@ export class RecoverySweep {
   async #recoverPage(page: readonly ExpiredLease[], counts: SweepCounts): Promise<void> {
     counts.expired_found += page.length;
     const requests: RecoverRequest[] = [];
+    // One moment for all, so that the store finds many that end alike.
+    const now_ms = this.#options.clock.wall_ms();
     const marked = new MarkedProcesses(this.#options.store_url);
     for (const lease of page) {
       try {
         counts.orphans_killed += await this.#clear(lease, marked);
-        const request = this.#decide(lease);
+        const request = this.#decide(lease, now_ms);
         if (request !== null) requests.push(request);
       } catch (error) {
         counts.errors += 1;
@@ -181,20 +195,26 @@ export class RecoverySweep {
     return killRemains(remains, marked, this.#options.clock);
   }
 
-  #decide(lease: ExpiredLease): RecoverRequest | null {
-    const { clock, random, grace_ms, checkpoints } = this.#options;
+  #decide(lease: ExpiredLease, now_ms: number): RecoverRequest | null {
+    const { random, grace_ms, checkpoints } = this.#options;
     const { job, attempt, expires_at_ms } = lease;
     const cause = lease.holder_dead ? "lost" : "expired";
-    const change = transition(job, { type: "recover", cause, grace_ms }, { now_ms: clock.wall_ms(), random });
+    const change = transition(job, { type: "recover", cause, grace_ms }, { now_ms, random });
     if (isRefusal(change)) return null;
-    const audit = { holder: attempt.worker, host: attempt.host, last_lines: [], granted_at_ms: attempt.started_at_ms };
+    const audit = {
+      holder: attempt.worker,
+      host: attempt.host,
+      last_lines: lastLines(lease.last_chunks),
+      granted_at_ms: attempt.started_at_ms,
+      expires_at_ms,
+    };
     return {
       id: job.id,
       token: job.token,
       change,
       process: null,
       expires_at_ms,
-      audit: checkpoints ? { ...audit, expires_at_ms } : null,
+      audit: checkpoints ? audit : null,
     };
   }
 

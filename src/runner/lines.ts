@@ -9,6 +9,8 @@ const CR = 13;
 const TAIL_BYTES = 8 * 1024;
 const FIRST_TAIL_BYTES = 256;
 const LINE_LIMIT = 500;
+/** So many the audit trail keeps. */
+export const LAST_LINES = 10;
 
 export class LineCounter {
   #after_cr = false;

@@ -3,7 +3,7 @@
  * the limit and the newest three quarters stay, and positions tell how much is missing between them.
  */
 
-import { deflateRawSync, inflateRawSync } from "node:zlib";
+import { platform } from "#platform";
 import type { LogChunk } from "../core/records.ts";
 import type { Stream } from "../platform/platform.ts";
 
@@ -166,7 +166,7 @@ function encode(entries: readonly LogEntry[]): Uint8Array {
   }
   plain[0] = PLAIN;
   if (size < WORTH_DEFLATING_BYTES) return plain;
-  const deflated = deflateRawSync(plain.subarray(1), { level: 1 });
+  const deflated = platform.deflate(plain.subarray(1));
   const packed = new Uint8Array(deflated.length + 1);
   packed[0] = DEFLATED;
   packed.set(deflated, 1);
@@ -175,7 +175,7 @@ function encode(entries: readonly LogEntry[]): Uint8Array {
 
 export function decodeChunk(chunk: LogChunk): LogEntry[] {
   const body = chunk.data.subarray(1);
-  const plain = chunk.data[0] === DEFLATED ? new Uint8Array(inflateRawSync(body)) : body;
+  const plain = chunk.data[0] === DEFLATED ? platform.inflate(body) : body;
   const view = new DataView(plain.buffer, plain.byteOffset, plain.byteLength);
   const entries: LogEntry[] = [];
   let start = chunk.start;

@@ -1,7 +1,7 @@
 /** What a store can be asked, and what it tells: the questions of store.ts and their answers. */
 
 import type { Finished, Job, ShownState, StateName } from "../core/job.ts";
-import type { Attempt, Checkpoint } from "../core/records.ts";
+import type { Attempt, Checkpoint, LogChunk } from "../core/records.ts";
 
 export const SORTS = ["id", "priority", "due", "started", "finished", "attempts"] as const;
 
@@ -48,6 +48,8 @@ export interface CheckpointQuery {
 
 export interface ExpiredQuery {
   grace_ms: number;
+  /** How many of the newest pieces of its log come along with each. */
+  last_chunks?: number;
   dead_holders: readonly string[];
   /** Continue behind this one. */
   after: { expires_at_ms: number; id: number } | null;
@@ -59,6 +61,8 @@ export interface ExpiredLease {
   expires_at_ms: number;
   holder_dead: boolean;
   attempt: Attempt;
+  /** In order. */
+  last_chunks: readonly LogChunk[];
 }
 
 export interface Backlog {
@@ -83,4 +87,11 @@ export interface ListQuery extends Selection {
   limit: number;
   sort?: (typeof SORTS)[number];
   newest_first: boolean;
+}
+
+export interface LogQuery {
+  job: number;
+  attempt: number;
+  from: number;
+  limit: number;
 }

@@ -6,6 +6,7 @@
  * why, never as an exception. Times in answers are the store's own clock. A promise that resolved is durable.
  */
 
+import type { MachineTime } from "../core/clock.ts";
 import type { Job, NewJob, StateName } from "../core/job.ts";
 import type { Gaps, Learned } from "../core/learning.ts";
 import type {
@@ -26,6 +27,7 @@ import type {
   ExpiredQuery,
   Finding,
   ListQuery,
+  LogQuery,
   PruneQuery,
   Selection,
   UnmetDependency,
@@ -34,6 +36,9 @@ import type {
 export interface Store {
   /** Where it is, safe to print. */
   readonly location: string;
+
+  /** Its clock is this machine's: one that jumps, jumps for everybody who uses the store. */
+  readonly shares_clock: boolean;
 
   /** All or none. A job whose key is live follows its `if_exists`: the live one's id, an error, or takes its place. */
   enqueue(jobs: readonly NewJob[]): Promise<Enqueued[]>;
@@ -88,12 +93,12 @@ export interface Store {
   checkpoints(query: CheckpointQuery): Promise<Checkpoint[]>;
 
   /** What an attempt printed, from a position on, in order; at most `limit` pieces. */
-  logs(query: { job: number; attempt: number; from: number; limit: number }): Promise<LogChunk[]>;
+  logs(query: LogQuery): Promise<LogChunk[]>;
 
   /** How many jobs there are, by queue and state; of all, or of those that a selection names. */
   counts(only?: Selection): Promise<QueueCount[]>;
 
-  /** What these jobs still wait for: the dependencies that are not satisfied yet, by job and parent. */
+  /** What those of these jobs that are blocked wait for: dependencies not satisfied yet, by job and parent. */
   parents(ids: readonly number[]): Promise<UnmetDependency[]>;
 
   /** What has been learned about the beats of these subjects (`subjectOf`); null where nothing was recorded. */
@@ -149,6 +154,13 @@ export interface Store {
   /** Calls back when another process may have changed something; the returned function stops it. */
   watch(changed: () => void): () => void;
 
+  /**
+   * For a sweep on a store that shares this machine's clock: whether that has jumped ahead within the last `hold_ms`, as
+   * far as anybody on the machine has noticed. Leases that seem to have ended may then be alive. After a jump back,
+   * leases are cut to their length from now.
+   */
+  noticeJump(now: MachineTime, hold_ms: number): Promise<boolean>;
+
   /** The store's clock. */
   now(): Promise<number>;
 
@@ -175,9 +187,9 @@ export interface AcquireRequest {
   /** Null: every queue. */
   queues: readonly string[] | null;
   task: string | null;
-  /** For jobs that set none. */
+  /** For jobs that set none; zero: learned, as for those that ask for it. */
   lease_ms: number;
-  /** This job and no other, whatever its queue, and even if that is paused. */
+  /** This job and no other, whatever its queue and task, and even if the queue is paused. */
   job?: number;
 }
 
@@ -201,6 +213,8 @@ export interface ExtendRequest {
   beats: number;
   /** For a beat: what another extension has got is kept if it is later. */
   at_least?: boolean;
+  /** So much of what has passed since the last grant or extension was only the clock being set. */
+  jumped_ms?: number;
   progress?: number | null;
   message?: string | null;
 }

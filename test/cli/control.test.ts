@@ -327,6 +327,18 @@ describe("lease pause and resume", () => {
     });
   });
 
+  test("like cancel and retry know queues by their jobs, by being paused, and by who serves them", async () => {
+    const place = await oneOfEach();
+    const meant = (word: string) => `queue ${word} has no jobs so far; did you mean mail?`;
+    expectRefusal(await place.lease("cancel", "-q", "mial"), 1, `there is nothing to cancel: ${meant("mial")}`);
+    expectRefusal(await place.lease("retry", "-q", "maill"), 1, `there is nothing to retry: ${meant("maill")}`);
+    await place.lease("pause", "nightly");
+    expect((await place.lease("resume", "nihgtly")).stderr).toBe(
+      "lease: queue nihgtly has no jobs so far; did you mean nightly?\n",
+    );
+    expect(await place.lease("resume", "nightly")).toEqual({ code: 0, stdout: "", stderr: "" });
+  });
+
   test("refuse what can't be the name of a queue", async () => {
     const place = await oneOfEach();
     expectRefusal(await place.lease("pause", ""), 2, "is not a name");

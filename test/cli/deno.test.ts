@@ -1,7 +1,7 @@
 /** The same lease on Deno, from source, on the same store as the compiled one. */
 
 import { describe, expect, test } from "bun:test";
-import { existsSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expectRefusal, ROOT, run, usePlaces, type JobJson, type Place } from "./lease.ts";
 
@@ -106,5 +106,21 @@ describe("lease on Deno", () => {
   test("tells that it is Deno", async () => {
     const { stdout } = await deno(newPlace(), "version", "--json");
     expect(JSON.parse(stdout)).toMatchObject({ runtime: expect.stringMatching(/^deno \d/) });
+  });
+
+  test("reads the same settings, tells where they come from, and finds the same health", async () => {
+    const place = newPlace();
+    writeFileSync(join(place.folder, "lease.toml"), '[enqueue]\nqueue = "mail"\n[worker]\nslots = "many"\n', {
+      mode: 0o600,
+    });
+    expect(await deno(place, "enqueue", "--", "true")).toEqual({ code: 0, stdout: "1\n", stderr: "" });
+    expect(await place.inspect(1)).toMatchObject({ queue: "mail" });
+    expectRefusal(await deno(place, "worker", "--once"), 2, 'lease.toml: worker.slots "many" is not a whole number');
+    const [mine, theirs] = await Promise.all([deno(place, "doctor"), place.lease("doctor")]);
+    const settings = (text: string) => text.slice(text.indexOf("SETTING"));
+    expect({ code: mine?.code, stderr: mine?.stderr }).toEqual({ code: 1, stderr: "" });
+    expect(mine?.stdout).toContain('worker.slots "many" is not a whole number');
+    expect(settings(mine?.stdout ?? "")).toBe(settings(theirs?.stdout ?? ""));
+    expect((await deno(place, "completions", "--query", "queues")).stdout).toBe("mail\n");
   });
 });

@@ -19,6 +19,8 @@ const COMMANDS = [
   "beat",
   "checkpoint",
   "guard",
+  "doctor",
+  "completions",
   "version",
 ];
 

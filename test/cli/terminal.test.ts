@@ -218,6 +218,17 @@ describe("a reader that went away", () => {
       ["cancel", "2"],
       ["watchdog", "--once"],
       ["enqueue", "--", "true"],
+      ["watchdog", "--every", "1s"],
+      ["watchdog", "--json"],
+      ["logs", "-f", "1"],
+      ["retry", "1", "--json"],
+      ["doctor"],
+      ["doctor", "--json"],
+      ["completions", "zsh"],
+      ["completions", "--query", "queues"],
+      ["inspect", "1-2"],
+      ["inspect", "1", "--json"],
+      ["version", "--json"],
       [],
     ];
     const ends = await Promise.all(
@@ -233,6 +244,17 @@ describe("a reader that went away", () => {
     const script = '"$0" logs 1 | head -n 1; echo "${PIPESTATUS[0]}"';
     const { stdout, stderr } = await run(["bash", "-c", script, LEASE], { cwd: place.folder, env: place.env });
     expect({ stdout, stderr }).toEqual({ stdout: "1\n141\n", stderr: "" });
+  });
+
+  test("of a worker's log does not keep it from its jobs", async () => {
+    const own = newPlace();
+    for (let jobs = 0; jobs < 5; jobs++) await own.enqueue("-c", "echo $LEASE_JOB_ID");
+    const script = '"$0" worker --until-empty -v 2>&1 | head -n 1; echo "${PIPESTATUS[0]}"';
+    const { stdout } = await run(["bash", "-c", script, LEASE], { cwd: own.folder, env: own.env });
+    expect(stdout).toMatch(/^[^\n]+\n0\n$/);
+    expect(own.rows("SELECT state, count(*) AS jobs FROM jobs GROUP BY state")).toEqual([
+      { state: "completed", jobs: 5 },
+    ]);
   });
 
   test("is told from a disk that is full, which is an error", async () => {

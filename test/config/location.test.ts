@@ -2,20 +2,18 @@ import { describe, expect, test } from "bun:test";
 import { storeLocation } from "../../src/config/location.ts";
 import { LeaseError } from "../../src/core/errors.ts";
 
-const all = { LEASE_STORE: "/env.db", XDG_STATE_HOME: "/xdg", HOME: "/home/u" };
+const all = { XDG_STATE_HOME: "/xdg", HOME: "/home/u" };
 
 describe("where the store is", () => {
-  test("is what the flag says, else LEASE_STORE, else the folder for state, else that of the home folder", () => {
+  test("is what somebody chose, else in the folder for state, else in that of the home folder", () => {
     expect(storeLocation("/flag.db", all)).toBe("/flag.db");
     expect(storeLocation("rel.db", all)).toBe("rel.db");
     expect(storeLocation("postgres://host/db", all)).toBe("postgres://host/db");
-    expect(storeLocation(undefined, all)).toBe("/env.db");
-    expect(storeLocation(undefined, { ...all, LEASE_STORE: undefined })).toBe("/xdg/lease/lease.db");
+    expect(storeLocation(undefined, all)).toBe("/xdg/lease/lease.db");
     expect(storeLocation(undefined, { HOME: "/home/u" })).toBe("/home/u/.local/state/lease/lease.db");
   });
 
   test("ignores variables that are set to nothing, and a folder for state that is relative", () => {
-    expect(storeLocation(undefined, { ...all, LEASE_STORE: "" })).toBe("/xdg/lease/lease.db");
     expect(storeLocation(undefined, { HOME: "/h", XDG_STATE_HOME: "" })).toBe("/h/.local/state/lease/lease.db");
     expect(storeLocation(undefined, { HOME: "/h", XDG_STATE_HOME: "state" })).toBe("/h/.local/state/lease/lease.db");
   });

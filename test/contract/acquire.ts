@@ -226,4 +226,53 @@ export function acquireContract(test: StoreTest): void {
       expect(taken.toSorted((a, b) => a - b)).toEqual(ids);
     });
   });
+
+  describe("acquire of one job", () => {
+    test("grants that job and no other, whatever comes before it and whatever was filtered for", async (s) => {
+      const [, id] = (await s.enqueue({ priority: 9 }, { queue: "low", priority: -9 }, {})) as [number, number];
+      const grant = only(await s.acquire({ job: id, count: 5, queues: ["default"], task: "t", holder: "w7" }));
+      expect(grant).toMatchObject({ lease_ms: LEASE_MS, job: { id, token: 1, state: { holder: "w7" } } });
+      expect((await s.store.attempts(id)).map(({ worker }) => worker)).toEqual(["w7"]);
+      expect(await s.acquire({ job: id })).toEqual([]);
+    });
+
+    test("takes it out of a paused queue too, and leaves the rest of that", async (s) => {
+      const [first, second] = (await s.enqueue({ queue: "a" }, { queue: "a" })) as [number, number];
+      await s.store.setPaused(["a"], true);
+      expect(await s.acquireIds({ job: second })).toEqual([second]);
+      expect(await s.acquireIds({ count: 9 })).toEqual([]);
+      expect(await s.stateOf(first)).toBe("pending");
+    });
+
+    test("grants nothing unless it is pending", async (s) => {
+      const running = (await s.granted()).job.id;
+      const scheduled = await s.enqueueOne({ delay_ms: 9_000 });
+      const blocked = await s.enqueueOne({ after: [running] });
+      const finished = await s.finished("completed");
+      await s.enqueueOne();
+      for (const job of [running, scheduled, blocked, finished, 999]) expect(await s.acquire({ job })).toEqual([]);
+      expect((await s.job(running)).token).toBe(1);
+    });
+
+    test("grants one whose time has just come, with its checkpoint and the process of before", async (s) => {
+      const first = await s.granted();
+      const { id } = first.job;
+      const process = { boot_id: "b", pid: 7, pid_started: 70 };
+      await s.store.noteProcess([{ id, token: 1, ...process }]);
+      await s.store.checkpoint([{ id, token: 1, text: "half way" }]);
+      await s.settle(first, end("exit"));
+      await s.passTime(1_000);
+      const again = only(await s.acquire({ job: id }));
+      expect(again).toMatchObject({ checkpoint: "half way", previous: process, job: { id, token: 2 } });
+    });
+
+    test("grants it once to any number of handles at the same time", async (s) => {
+      const other = await s.reopen();
+      const job = await s.enqueueOne();
+      const asked = Array.from({ length: 10 }, (_, index) =>
+        (index % 2 ? s.store : other).acquire(acquireRequest({ job, holder: `w${index}` })),
+      );
+      expect((await Promise.all(asked)).flat()).toHaveLength(1);
+    });
+  });
 }

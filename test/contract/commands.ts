@@ -4,7 +4,8 @@
  */
 
 import * as fc from "fast-check";
-import { CAUSES, type Cause } from "../../src/core/job.ts";
+import { CAUSES, type Cause, type ShownState, STATE_NAMES } from "../../src/core/job.ts";
+import { SORTS, type ListQuery, type PruneQuery } from "../../src/store/queries.ts";
 import type { JobOverrides } from "../support/jobs.ts";
 
 export type Command =
@@ -17,6 +18,9 @@ export type Command =
   | { do: "recover" }
   | { do: "cancel"; job: number; running: boolean; reason: string | null }
   | { do: "retry"; job: number }
+  | { do: "acquireOne"; holder: string; job: number }
+  | { do: "prune"; query: PruneQuery & { limit: number } }
+  | { do: "list"; query: ListQuery; behind: number | null; ids: number[] | null }
   | { do: "promote" }
   | { do: "pass"; ms: number }
   | { do: "jump"; ms: number }
@@ -81,6 +85,17 @@ export function commandSequences(exact: boolean): fc.Arbitrary<Command[]> {
     [2, command({ do: "recover" })],
     [2, command({ do: "cancel", job: recent, running: fc.boolean(), reason: fc.constantFrom(null, "not needed") })],
     [2, command({ do: "retry", job: recent })],
+    [2, command({ do: "acquireOne", holder: holders, job: recent })],
+    [2, command({ do: "prune", query: prunes(exact) })],
+    [
+      4,
+      command({
+        do: "list",
+        query: lists(exact),
+        behind: rarely(recent),
+        ids: rarely(fc.array(recent, { maxLength: 4 })),
+      }),
+    ],
     [1, command({ do: "promote" })],
     [3, command({ do: "pass", ms: fc.constantFrom(10_000, 10_000, 20_000, ...(exact ? [1] : [])) })],
     [exact ? 1 : 0, command({ do: "jump", ms: fc.constantFrom(-3_600_000, -10_000, 3_600_000) })],
@@ -88,6 +103,48 @@ export function commandSequences(exact: boolean): fc.Arbitrary<Command[]> {
   ];
   const any = fc.oneof(...kinds.map(([weight, arbitrary]) => ({ weight, arbitrary })));
   return fc.array(any, { minLength: 1, maxLength: 100, size: "max" });
+}
+
+const SHOWN: readonly ShownState[] = [...STATE_NAMES, "retrying", "cancelling"];
+
+/** Which of two jobs that ended in the same moment is the older one, only an exact clock can tell. */
+function prunes(exact: boolean): fc.Arbitrary<PruneQuery & { limit: number }> {
+  return fc.record(
+    {
+      older_than_ms: fc.constantFrom(0, exact ? 10_000 : 5_000),
+      states: fc.subarray(["completed" as const, "failed" as const, "cancelled" as const], { minLength: 1 }),
+      limit: exact ? fc.integer({ min: 1, max: 3 }) : fc.constant(1_000),
+      queues: fc.constantFrom(["a"], ["b", "a"]),
+      task: fc.constant("t"),
+    },
+    { requiredKeys: ["older_than_ms", "states", "limit"] },
+  );
+}
+
+function rarely<T>(some: fc.Arbitrary<T>): fc.Arbitrary<T | null> {
+  return fc.oneof({ weight: 3, arbitrary: fc.constant(null) }, { weight: 1, arbitrary: some });
+}
+
+const FILTERS = ["states", "queues", "task", "key", "holder"] as const;
+
+/** Few conditions at a time: all of them together would leave nothing to put in order. */
+function lists(exact: boolean): fc.Arbitrary<ListQuery> {
+  const sorts = SORTS.filter((sort) => exact || sort === "id" || sort === "priority" || sort === "attempts");
+  const filters = fc.record({
+    states: fc.subarray([...SHOWN], { minLength: 1 }),
+    queues: fc.constantFrom(["a"], ["b", "a"]),
+    task: fc.constant("t"),
+    key: fc.constantFrom("k", "l"),
+    holder: fc.constantFrom("w1", "w2"),
+  });
+  const rest = fc.record({
+    sort: fc.constantFrom(...sorts),
+    limit: fc.constantFrom(1, 3, 1_000),
+    newest_first: fc.boolean(),
+  });
+  return fc
+    .tuple(filters, rest, fc.subarray([...FILTERS], { maxLength: 2 }))
+    .map(([all, query, kept]) => ({ ...query, ...Object.fromEntries(kept.map((name) => [name, all[name]])) }));
 }
 
 type Fields<C extends Command> = { [K in keyof C]: K extends "do" ? C[K] : fc.Arbitrary<C[K]> };

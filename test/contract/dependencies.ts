@@ -188,4 +188,61 @@ export function dependenciesContract(test: StoreTest): void {
       expect(await s.stateOf(child)).toBe("pending");
     });
   });
+
+  describe("parents", () => {
+    test("are those that a blocked job still waits for, and since when they are as they are", async (s) => {
+      const started_ms = await s.store.now();
+      const running = await s.granted();
+      await s.passTime(5_000);
+      const created_ms = await s.store.now();
+      const [pending, scheduled] = (await s.enqueue({}, { delay_ms: 60_000 })) as [number, number];
+      const child = await s.enqueueOne({ after: [pending, running.job.id], after_any: [scheduled] });
+      const found = await s.store.parents([child]);
+      expect(found.map(({ since_ms: _since_ms, ...rest }) => rest)).toEqual([
+        { job: child, parent: running.job.id, kind: "success", state: "running" },
+        { job: child, parent: pending, kind: "success", state: "pending" },
+        { job: child, parent: scheduled, kind: "any", state: "scheduled" },
+      ]);
+      for (const [index, since_ms] of [started_ms, created_ms, created_ms].entries()) {
+        s.sameTime(found[index]?.since_ms ?? null, since_ms);
+      }
+      await s.settle(running);
+      expect((await s.store.parents([child])).map(({ parent }) => parent)).toEqual([pending, scheduled]);
+      await s.store.cancel([scheduled], null);
+      expect((await s.store.parents([child])).map(({ parent }) => parent)).toEqual([pending]);
+    });
+
+    test("come by job and parent, for all jobs that are asked for", async (s) => {
+      const [a, b, c] = (await s.enqueue({}, {}, {})) as [number, number, number];
+      const [x, y] = (await s.enqueue({ after: [c, a] }, { after: [b] })) as [number, number];
+      const z = await s.enqueueOne({ after: [x] });
+      const pairs = async (...ids: number[]) =>
+        (await s.store.parents(ids)).map(({ job, parent, state }) => [job, parent, state]);
+      expect(await pairs(z, y, x, 999)).toEqual([
+        [x, a, "pending"],
+        [x, c, "pending"],
+        [y, b, "pending"],
+        [z, x, "blocked"],
+      ]);
+      expect(await pairs(y, y)).toEqual([[y, b, "pending"]]);
+      expect(await pairs(a)).toEqual([]);
+      expect(await pairs()).toEqual([]);
+    });
+
+    test("are none of a job that waits no more: freed, cancelled, or doomed by one that failed", async (s) => {
+      const parent = await s.granted({ settings: { retries: 0 } });
+      const [doomed, cancelled] = (await s.enqueue({ after: [parent.job.id] }, { after: [parent.job.id] })) as [
+        number,
+        number,
+      ];
+      const freed = await s.enqueueOne({ after_any: [parent.job.id] });
+      await s.store.cancel([cancelled], null);
+      await s.settle(parent, end("exit"));
+      expect(await s.stateOf(doomed)).toBe("cancelled");
+      expect(await s.store.parents([doomed, cancelled, freed])).toEqual([]);
+      // The one that was freed does not wait again because its parent runs again.
+      await s.store.retry([parent.job.id]);
+      expect(await s.store.parents([freed])).toEqual([]);
+    });
+  });
 }

@@ -3,19 +3,9 @@
  */
 
 import { describe, expect } from "bun:test";
-import { LeaseError } from "../../src/core/errors.ts";
 import { DEFAULT_SETTINGS } from "../../src/core/job.ts";
 import { newJob } from "../support/jobs.ts";
-import { only, type StoreTest } from "./subject.ts";
-
-async function codeOf(failing: Promise<unknown>): Promise<string> {
-  const error = await failing.then(
-    () => null,
-    (reason: unknown) => reason,
-  );
-  if (error instanceof LeaseError) return error.code;
-  throw new Error(`expected a LeaseError, got ${String(error)}`);
-}
+import { codeOf, only, type StoreTest } from "./subject.ts";
 
 export function enqueueContract(test: StoreTest): void {
   describe("enqueue", () => {

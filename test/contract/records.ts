@@ -141,6 +141,9 @@ export function recordsContract(test: StoreTest): void {
         id: "w2",
         name: "späße",
         queues: ["mail", "b"],
+        draining: true,
+        completed: 4_000_000_000,
+        failed: 7,
         stopped_at_ms: 3_000,
         ended: "clean",
       });
@@ -155,6 +158,25 @@ export function recordsContract(test: StoreTest): void {
       const later = worker({ slots: 5, seen_at_ms: 9_000, stopped_at_ms: 9_500, ended: "dead" });
       await s.store.saveWorker(later);
       expect(await s.store.workers()).toEqual([later]);
+    });
+
+    test("follows a worker as it works, drains and ends", async (s) => {
+      await s.store.saveWorker(worker());
+      const steps: Partial<WorkerRecord>[] = [
+        { seen_at_ms: 3_000, completed: 1 },
+        { seen_at_ms: 4_000, completed: 1, failed: 1, draining: true },
+        { seen_at_ms: 5_000, completed: 2, failed: 1, draining: true, stopped_at_ms: 5_000, ended: "clean" },
+      ];
+      for (const step of steps) {
+        await s.store.saveWorker(worker(step));
+        expect(await s.store.workers()).toEqual([worker(step)]);
+      }
+      await s.store.saveWorker(worker({ id: "w2", host: "ci-4", draining: true, failed: 3 }));
+      expect(only(await s.store.workers({ live_on: "ci-4" }))).toMatchObject({
+        draining: true,
+        completed: 0,
+        failed: 3,
+      });
     });
 
     test("lists live workers before those that ended, and on request only the live ones of a host", async (s) => {

@@ -5,10 +5,10 @@
 
 import { expect } from "bun:test";
 import type { Cause, Job, NewJob } from "../../src/core/job.ts";
-import { isFinished } from "../../src/core/job.ts";
+import { isFinished, shownState } from "../../src/core/job.ts";
 import type { Change, JobEvent, Refusal } from "../../src/core/transition.ts";
 import { isRefusal, transition } from "../../src/core/transition.ts";
-import type { ExpiredQuery } from "../../src/store/queries.ts";
+import type { ExpiredQuery, ListQuery, PruneQuery } from "../../src/store/queries.ts";
 import type * as Contract from "../../src/store/store.ts";
 import { jobIn } from "../support/jobs.ts";
 
@@ -18,10 +18,21 @@ export interface ReferenceAttempt {
   cause: Cause | null;
 }
 
+const SORT_KEYS: Readonly<Record<NonNullable<ListQuery["sort"]>, (job: Job) => number | null>> = {
+  id: ({ id }) => id,
+  priority: ({ priority }) => priority,
+  due: ({ run_at_ms }) => run_at_ms,
+  started: ({ started_at_ms }) => started_at_ms,
+  finished: ({ state }) => (isFinished(state) ? state.finished_at_ms : null),
+  attempts: ({ token }) => token,
+};
+
 export class Reference {
   now_ms = 0;
   readonly jobs = new Map<number, Job>();
   readonly attempts = new Map<number, ReferenceAttempt[]>();
+  /** Of all jobs that ever were. */
+  newest_id = 0;
   readonly #progress = new Map<number, string>();
 
   /** What the batch would answer; null where an id is to be given out by the store. */
@@ -40,31 +51,38 @@ export class Reference {
     const { queue, task, key, priority, settings } = asked;
     this.jobs.set(id, jobIn({ name, run_at_ms }, { id, queue, task, key, priority, settings, run_at_ms }));
     this.attempts.set(id, []);
+    this.newest_id = id;
   }
 
   acquire(request: Contract.AcquireRequest): { id: number; token: number; checkpoint: string | null }[] {
     this.promote();
     const { queues, task, count, holder } = request;
     const rank = (job: Job): number => (queues === null ? 0 : queues.indexOf(job.queue));
+    const isAskedFor = (job: Job): boolean =>
+      request.job === undefined ? rank(job) >= 0 && (task === null || job.task === task) : job.id === request.job;
     const ready = this.#all()
-      .filter((job) => job.state.name === "pending" && rank(job) >= 0 && (task === null || job.task === task))
+      .filter((job) => job.state.name === "pending" && isAskedFor(job))
       .toSorted((a, b) => rank(a) - rank(b) || b.priority - a.priority || a.run_at_ms - b.run_at_ms || a.id - b.id);
     return ready.slice(0, count).map(({ id, settings }) => {
       const lease_ms = typeof settings.lease_ms === "number" ? settings.lease_ms : request.lease_ms;
       this.#apply(id, { type: "acquire", holder, lease_ms });
-      const { token } = this.#get(id);
+      const granted = this.#get(id);
+      const { token } = granted;
+      this.jobs.set(id, { ...granted, started_at_ms: this.now_ms });
       this.attempts.get(id)?.push({ token, worker: holder, cause: null });
       return { id, token, checkpoint: this.#progress.get(id) ?? null };
     });
   }
 
   extend({ id, token, expires_in_ms, beat_age_ms }: Contract.ExtendRequest): string {
-    const asked = this.#get(id).state.name === "running" && this.#isAsked(id);
+    if (!this.jobs.has(id)) return "expired";
+    const asked = this.#isAsked(id);
     const refusal = this.#apply(id, { type: "extend", token, lease_ms: expires_in_ms - (beat_age_ms ?? 0) });
     return refusal ? refusal.refused : asked ? "extended, cancel requested" : "extended";
   }
 
   settle({ id, token, change }: Contract.SettleRequest): string {
+    if (!this.jobs.has(id)) return "stale, expired";
     const job = this.#get(id);
     const { ended } = change;
     if (ended === null) throw new Error("an attempt that did not end can't be settled");
@@ -77,6 +95,7 @@ export class Reference {
   }
 
   checkpoint({ id, token, text }: Contract.CheckpointRequest): string {
+    if (!this.jobs.has(id)) return "expired";
     const refusal = transition(this.#get(id), { type: "extend", token, lease_ms: 0 }, this.#moment());
     if (isRefusal(refusal)) return refusal.refused;
     this.#progress.set(id, text);
@@ -92,6 +111,7 @@ export class Reference {
   }
 
   recover({ id, token, expires_at_ms, change }: Contract.RecoverRequest): "recovered" | "changed" {
+    if (!this.jobs.has(id)) return "changed";
     const { state, token: current, reason } = this.#get(id);
     if (state.name !== "running" || current !== token || state.expires_at_ms !== expires_at_ms) return "changed";
     if (this.#isAsked(id) && change.state.name !== "cancelled") return "changed";
@@ -120,6 +140,60 @@ export class Reference {
     return this.#all()
       .filter(({ id, state }) => state.name === "running" && state.holder === holder && this.#isAsked(id))
       .map(({ id, token }) => `${id} ${token}`);
+  }
+
+  prune({ older_than_ms, states, queues, task, limit }: PruneQuery & { limit: number }): number {
+    const before_ms = this.now_ms - older_than_ms;
+    const old = this.#all().flatMap((job) => {
+      const { state } = job;
+      if (!isFinished(state) || !states.includes(state.name) || state.finished_at_ms > before_ms) return [];
+      if (queues?.includes(job.queue) === false || (task !== undefined && job.task !== task)) return [];
+      return [{ id: job.id, finished_at_ms: state.finished_at_ms }];
+    });
+    const gone = old.toSorted((a, b) => a.finished_at_ms - b.finished_at_ms || a.id - b.id).slice(0, limit);
+    for (const { id } of gone) {
+      this.jobs.delete(id);
+      this.attempts.delete(id);
+      this.#progress.delete(id);
+    }
+    return gone.length;
+  }
+
+  list(query: ListQuery): number[] {
+    const { ids, queues, states, behind_id, newest_first } = query;
+    const sign = newest_first ? -1 : 1;
+    const found = this.#all().filter((job) => {
+      const { state } = job;
+      return (
+        (ids?.includes(job.id) ?? true) &&
+        (queues?.includes(job.queue) ?? true) &&
+        (states?.includes(shownState(job)) ?? true) &&
+        (query.task === undefined || job.task === query.task) &&
+        (query.key === undefined || job.key === query.key) &&
+        (query.holder === undefined || (state.name === "running" && state.holder === query.holder)) &&
+        (behind_id === undefined || sign * (job.id - behind_id) > 0)
+      );
+    });
+    const by = SORT_KEYS[query.sort ?? "id"];
+    // Those without a value come last, whichever way round.
+    const order = (a: number | null, b: number | null): number =>
+      a === b ? 0 : a === null ? 1 : b === null ? -1 : sign * (a - b);
+    const sorted = found.toSorted((a, b) => order(by(a), by(b)) || order(a.id, b.id));
+    return sorted.slice(0, query.limit).map(({ id }) => id);
+  }
+
+  /** Each queue and state with how many jobs it has; how many that ran to their end took how many retries. */
+  figures(): { counts: Record<string, number>; retries: Record<string, number> } {
+    const counts: Record<string, number> = {};
+    const retries: Record<string, number> = {};
+    const add = (to: Record<string, number>, name: string): void => {
+      to[name] = (to[name] ?? 0) + 1;
+    };
+    for (const { queue, state, token } of this.#all()) {
+      add(counts, `${queue} ${state.name}`);
+      if (state.name === "completed" || state.name === "failed") add(retries, String(token - 1));
+    }
+    return { counts, retries };
   }
 
   #all(): Job[] {

@@ -6,6 +6,7 @@
  */
 
 import { expect, test } from "bun:test";
+import { LeaseError } from "../../src/core/errors.ts";
 import type { Job, StateName } from "../../src/core/job.ts";
 import { isRefusal, transition, type AttemptEnd, type Change, type JobEvent } from "../../src/core/transition.ts";
 import type {
@@ -165,4 +166,14 @@ export function audit(overrides: Partial<Audit> = {}): Audit {
 export function only<T>(list: readonly T[]): T {
   expect(list).toHaveLength(1);
   return list[0] as T;
+}
+
+/** The code of the LeaseError with which something must fail. */
+export async function codeOf(failing: Promise<unknown>): Promise<string> {
+  const error = await failing.then(
+    () => null,
+    (reason: unknown) => reason,
+  );
+  if (error instanceof LeaseError) return error.code;
+  throw new Error(`expected a LeaseError, got ${String(error)}`);
 }

@@ -5,12 +5,17 @@
 
 import { describe } from "bun:test";
 import { acquireContract } from "./acquire.ts";
+import { bulkContract } from "./bulk.ts";
 import { controlContract } from "./control.ts";
 import { dependenciesContract } from "./dependencies.ts";
 import { enqueueContract } from "./enqueue.ts";
+import { figuresContract } from "./figures.ts";
 import { handlesContract } from "./handles.ts";
 import { holderContract } from "./holder.ts";
+import { learnedContract } from "./learned.ts";
+import { listingContract } from "./listing.ts";
 import { logsContract } from "./logs.ts";
+import { pruneContract } from "./prune.ts";
 import { readContract } from "./read.ts";
 import { recordsContract } from "./records.ts";
 import { recoverContract } from "./recover.ts";
@@ -21,6 +26,7 @@ export function storeContract(name: string, open: OpenStore): void {
   describe(`the ${name} store`, () => {
     const test = storeTest(open);
     enqueueContract(test);
+    bulkContract(test);
     acquireContract(test);
     holderContract(test);
     settleContract(test);
@@ -29,7 +35,11 @@ export function storeContract(name: string, open: OpenStore): void {
     dependenciesContract(test);
     logsContract(test);
     readContract(test);
+    listingContract(test);
+    figuresContract(test);
     recordsContract(test);
+    learnedContract(test);
+    pruneContract(test);
     handlesContract(test);
   });
 }

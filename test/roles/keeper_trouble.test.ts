@@ -1,3 +1,4 @@
+import { JUMP_TRUST_MS } from "../../src/core/clock.ts";
 import { describe, expect } from "bun:test";
 import type { Job } from "../../src/core/job.ts";
 import { answered, benchTest as test, LEASE_MS, type Bench } from "../leasing/fixture.ts";
@@ -130,16 +131,26 @@ describe("a keeper on a machine whose clocks do not go as they should", () => {
     ]);
   });
 
-  test("has a job killed whose lease ran out while the machine slept, soon after it woke up", async (b) => {
+  test("goes on after the machine slept or its clock was set ahead, and puts the lease right with the store", async (b) => {
     const w = await watched(b);
     await b.pass(1_000);
     b.clock.jumpWall(3_600_000);
-    await b.pass(5_000);
+    await b.pass(1_000);
+    expect(words(w)).toEqual([]);
+    expect(w.lease.remaining()).toBe(LEASE_MS - 2_000);
+    expect(w.lease.expires_at_ms).toBe(b.clock.wall_ms() + LEASE_MS - 2_000);
+  });
+
+  test("has the job killed when the store can't be told in time, long before a sweep may take it", async (b) => {
+    const w = await watched(b, { verbs: { extend: () => Promise.reject(new Error("away")) } });
+    await b.pass(1_000);
+    b.clock.jumpWall(3_600_000);
+    await b.pass(JUMP_TRUST_MS);
     expect(words(w)).toEqual(["lost: it could not be renewed in time"]);
   });
 
   test("never warns of silence where the lease is already gone", async (b) => {
-    const w = await watched(b);
+    const w = await watched(b, { verbs: { extend: () => Promise.reject(new Error("away")) } });
     await b.pass(1_000);
     b.clock.jumpWall(3_600_000);
     await b.pass(LEASE_MS);

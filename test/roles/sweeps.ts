@@ -19,6 +19,7 @@ export function sweepOf(b: Bench, options: Partial<RecoverySweepOptions> = {}): 
     every_ms: EVERY_MS,
     checkpoints: true,
     keep_checkpoints: 100,
+    machine_time: () => ({ boot_id: "boot", uptime_ms: b.clock.mono_ms(), suspends: 0 }),
     ...options,
   });
 }

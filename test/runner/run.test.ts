@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { readdirSync } from "node:fs";
 import { isProvenDead, identify } from "../../src/platform/machine.ts";
 import { groupLives } from "../../src/runner/group.ts";
 import { ManualClock } from "../support/clock.ts";
@@ -40,6 +41,21 @@ describe("a program that runs to its end", () => {
     await program.done;
     expect(program.stdout.split("\n")).toHaveLength(2_001);
     expect(program.stderr).toBe("bad\n");
+  });
+
+  test("can open its streams by name, as scripts do", async () => {
+    const program = script("echo out > /dev/stdout; echo bad > /dev/stderr; echo both | tee /dev/stderr");
+    expect(await program.done).toMatchObject({ cause: "success" });
+    expect([program.stdout, program.stderr]).toEqual(["out\nboth\n", "bad\nboth\n"]);
+  });
+
+  test("leaves no descriptor open in the one who started it, and neither does one that can't be started", async () => {
+    const open = () => readdirSync("/proc/self/fd").length;
+    await script("true").done;
+    const before = open();
+    for (let run = 0; run < 20; run++) await script("echo x; echo y >&2").done;
+    for (let run = 0; run < 5; run++) await new Program({ argv: ["/no/such/program"] }).done;
+    expect(open()).toBeLessThanOrEqual(before + 2);
   });
 
   test("passes bytes on as they are", async () => {

@@ -144,7 +144,7 @@ export class Checker {
         unchanged(write, id, "a refused extension");
         continue;
       }
-      this.#mustHold(write, id, token, "an extension");
+      this.#mustHold(write, id, token, "an extension", asked[index]!.jumped_ms);
       const { state } = write.after.get(id)!;
       if (state.name !== "running" || state.expires_at_ms !== answer.expires_at_ms)
         object(5, `job ${id}: wrong expiry`);
@@ -219,11 +219,11 @@ export class Checker {
     }
   }
 
-  #mustHold({ before, asked_at_ms }: Write, id: number, token: number, what: string): void {
+  #mustHold({ before, asked_at_ms }: Write, id: number, token: number, what: string, jumped_ms = 0): void {
     const { state, token: current } = before.get(id)!;
     if (state.name !== "running" || current !== token)
       object(5, `job ${id}: ${what} with token ${token} of ${current}`);
-    else if (asked_at_ms > state.expires_at_ms) object(5, `job ${id}: ${what} after the lease`);
+    else if (asked_at_ms - jumped_ms > state.expires_at_ms) object(5, `job ${id}: ${what} after the lease`);
   }
 
   #end({ after }: Write, id: number, token: number, returned: boolean): void {

@@ -43,7 +43,6 @@ describe("whatever goes wrong with workers, sweeps, clocks and the store", () =>
       "stopped silent",
       "stopped cancelled",
       "lost: fenced",
-      "lost: extension expired",
       "extend expired",
       "extend conflict",
       "settle stale",

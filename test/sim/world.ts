@@ -123,6 +123,7 @@ export class World {
       every_ms: 2_000,
       checkpoints: true,
       keep_checkpoints: 100,
+      machine_time: () => ({ boot_id: "boot", uptime_ms: this.clock.mono_ms(), suspends: 0 }),
     });
   }
 
@@ -162,6 +163,8 @@ export class World {
       const remaining_ms = lease.remaining();
       const held = state.name === "running" && token === lease.token;
       const given_ms = held ? state.expires_at_ms - this.clock.wall_ms() : 0;
+      // A jump of the clock is put right within a moment, for which sweeps wait.
+      if (lease.jumped() > 0) continue;
       if (remaining_ms > 0 && remaining_ms > given_ms) {
         object(20, `${worker.id} believes in ${remaining_ms} ms of job ${lease.job.id}, and has ${given_ms}`);
       }

@@ -14,6 +14,8 @@ interface ForHelp {
   section?: string;
   /** What holds when the flag is not given. */
   fallback?: string;
+  /** For our own scripts: not in help, the man page and completions. */
+  hidden?: boolean;
 }
 
 export type FlagDef = ForHelp &
@@ -62,6 +64,8 @@ interface RunContext<A, R extends keyof A> {
   rest: string[];
   /** The flags that were on the command line, so that a default can be told from a choice. */
   given: ReadonlySet<string>;
+  /** All commands that there are, for one that tells about the others. */
+  commands: Commands;
   io: Io;
 }
 
@@ -72,12 +76,16 @@ interface Described {
   operands?: string;
   examples?: readonly (readonly [text: string, explanation: string])[];
   notes?: readonly Note[];
+  /** lease.toml is not read for it: it needs none, or has to work when the file is broken. */
+  ignores_config?: boolean;
 }
 
 interface CommandDef<A extends FlagsDef, R extends keyof A> extends Described {
   args: A;
   /** Flags that may be given more than once. An enum among them also takes lists: `--status failed,running`. */
   repeat?: readonly R[];
+  /** Groups of flags of which one makes the other pointless: a flag wins against a setting, a variable against the file. */
+  rivals?: readonly (readonly (keyof A)[])[];
   /** Resolves to the exit code. */
   run: (context: RunContext<A, R>) => Promise<number>;
 }
@@ -86,8 +94,20 @@ interface CommandDef<A extends FlagsDef, R extends keyof A> extends Described {
 export interface AnyCommand extends Required<Described> {
   flags: FlagsDef;
   repeat: readonly string[];
+  rivals: readonly (readonly string[])[];
   run: (context: RunContext<FlagsDef, string>) => Promise<number>;
 }
+
+interface CommandEntry {
+  description: string;
+  group: string;
+  /** What people of other queues would type instead; leads to a hint, not to the command. */
+  also?: readonly string[];
+  load: () => Promise<AnyCommand>;
+}
+
+/** In the order in which help lists them. */
+export type Commands = Readonly<Record<string, CommandEntry>>;
 
 const OPERANDS: Readonly<Record<RestMode, string>> = {
   command: "[--] COMMAND [ARG…]",
@@ -102,8 +122,10 @@ export function command<const A extends FlagsDef, const R extends keyof A = neve
     operands: def.operands ?? OPERANDS[def.rest],
     examples: def.examples ?? [],
     notes: def.notes ?? [],
+    ignores_config: def.ignores_config ?? false,
     flags: { ...def.args, ...SHARED_FLAGS },
     repeat: (def.repeat ?? []) as readonly string[],
+    rivals: (def.rivals ?? []) as readonly (readonly string[])[],
     // The scanner checked the values against exactly these flags: the types that were erased here hold again in `run`.
     run: def.run as unknown as AnyCommand["run"],
   };

@@ -3,39 +3,24 @@
  * it is needed, because every start pays for what stands here.
  *
  * Answers (help, version) go to stdout with code 0. Every error is one line on stderr, `lease: what to do`, and the
- * error's own code; an exception that nobody planned is 125. Without a command the short help is printed and the code
- * is that of a usage error, as git does it: `lease $FORGOTTEN` in a script must not look like success.
+ * error's own code; an exception that nobody planned is 125. With --verbose the stack follows. Without a command the
+ * short help is printed and the code is that of a usage error, as git does it: `lease $FORGOTTEN` in a script must not
+ * look like success.
  */
 
 import { LeaseError } from "../../core/errors.ts";
 import { wantsColor } from "./color.ts";
-import type { AnyCommand, Io } from "./define.ts";
+import type { Commands, Io } from "./define.ts";
 import type { Page } from "./layout.ts";
-import { nearest } from "./nearest.ts";
+import { nearest } from "../../core/nearest.ts";
 import { scan, type Scanned } from "./scan.ts";
-import { COLOR_CHOICES, SHARED_FLAGS } from "./shared.ts";
-
-interface CommandEntry {
-  description: string;
-  group: string;
-  /** What people of other queues would type instead; leads to a hint, not to the command. */
-  also?: readonly string[];
-  load: () => Promise<AnyCommand>;
-}
-
-/** In the order in which help lists them. */
-export type Commands = Readonly<Record<string, CommandEntry>>;
+import { applySettings, nameOrigin } from "./settings.ts";
+import { COLOR_CHOICES, FRONT_FLAGS, SHARED_FLAGS } from "./shared.ts";
 
 const USAGE = 2;
 const FAILED = 125;
-/** Also in a group, `-fv`. Taking `-qvip` for it as well costs nothing but a stack. */
-const VERBOSE = /^(?:--verbose|-[a-z]*v[a-z]*)$/i;
-
-/** What may stand before the command's name. */
-const FRONT_FLAGS = {
-  ...SHARED_FLAGS,
-  version: { type: "boolean", alias: "V", description: "Show the version" },
-} as const;
+/** Also in a group with other flags that take no value, `-fv`. */
+const VERBOSE = /^(?:--verbose|-[fhv]*v[fhv]*)$/;
 
 export async function dispatch(raw: readonly string[], commands: Commands, io: Io): Promise<number> {
   try {
@@ -70,10 +55,17 @@ async function run(name: string, raw: readonly string[], commands: Commands, io:
   const command = await find(name, commands).load();
   const { flags, repeat, rest } = command;
   const scanned = scanOrHelp({ name: `lease ${name}`, flags, repeat, rest }, raw);
-  if (scanned.args["help"] !== true) return command.run({ ...scanned, io });
-  const { commandHelp } = await import("./help.ts");
-  io.stdout(commandHelp(command, await page(scanned, io)));
-  return 0;
+  if (scanned.args["help"] === true) {
+    const { commandHelp } = await import("./help.ts");
+    io.stdout(commandHelp(command, await page(scanned, io)));
+    return 0;
+  }
+  const origins = await applySettings(command, scanned, io.env);
+  try {
+    return await command.run({ ...scanned, commands, io });
+  } catch (error) {
+    throw nameOrigin(error, command, origins);
+  }
 }
 
 /** Whoever asks for help gets it, even if the rest of the line is wrong. */
@@ -104,7 +96,7 @@ async function help(words: readonly string[], front: Scanned, commands: Commands
   return 0;
 }
 
-function find(name: string, commands: Commands): CommandEntry {
+function find(name: string, commands: Commands): Commands[string] {
   const entry = Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (entry !== undefined) return entry;
   const names = Object.keys(commands);
@@ -113,24 +105,38 @@ function find(name: string, commands: Commands): CommandEntry {
   throw new LeaseError("usage", `unknown command ${JSON.stringify(name)}; ${hint}`);
 }
 
-async function page({ args }: Scanned, io: Io): Promise<Page> {
+async function page({ args, given }: Scanned, io: Io): Promise<Page> {
   const [{ ansi, plain }, { pageWidth }] = await Promise.all([import("../../view/style.ts"), import("./layout.ts")]);
-  const choice = COLOR_CHOICES.find((color) => color === args["color"]) ?? "auto";
+  // Help is there for those whose settings are wrong, so no file is read for it, and nothing is refused.
+  const asked = given.has("color") ? args["color"] : io.env["LEASE_COLOR"];
+  const choice = COLOR_CHOICES.find((color) => color === asked) ?? "auto";
   return { width: pageWidth(io.columns), paint: wantsColor(choice, io) ? ansi : plain };
 }
 
 async function report(error: unknown, raw: readonly string[], io: Io): Promise<number> {
   const { visible } = await import("../../view/text.ts");
-  if (error instanceof LeaseError) {
-    io.stderr(`lease: ${visible(error.message)}\n`);
-    return error.exit_code;
-  }
-  const message = error instanceof Error ? error.message : String(error);
+  const planned = error instanceof LeaseError;
+  const verbose = isVerbose(raw, io);
+  const message = visible(error instanceof Error ? error.message : String(error));
+  const hint = verbose ? "" : " (--verbose shows where)";
+  io.stderr(planned ? `lease: ${message}\n` : `lease: unexpected error: ${message}${hint}\n`);
+  if (verbose) for (const line of stackLines(error)) io.stderr(`${visible(line)}\n`);
+  return planned ? error.exit_code : FAILED;
+}
+
+/** Before anything else may be known to be right: a flag that looks like it, or the variable. */
+function isVerbose(raw: readonly string[], { env }: Io): boolean {
   const end = raw.indexOf("--");
-  const verbose = (end === -1 ? raw : raw.slice(0, end)).some((word) => VERBOSE.test(word));
-  const stack = verbose && error instanceof Error ? error.stack : undefined;
-  const hint = stack === undefined ? " (--verbose shows where)" : "";
-  io.stderr(`lease: unexpected error: ${visible(message)}${hint}\n`);
-  if (stack !== undefined) io.stderr(`${stack.split("\n").map(visible).join("\n")}\n`);
-  return FAILED;
+  if ((end === -1 ? raw : raw.slice(0, end)).some((word) => VERBOSE.test(word))) return true;
+  return /^(?:1|true|yes|on)$/i.test(env["LEASE_VERBOSE"] ?? "");
+}
+
+/** Where it happened, and what it was caused by. */
+function stackLines(error: unknown): string[] {
+  const lines: string[] = [];
+  for (let next = error; next instanceof Error; next = next.cause) {
+    if (next !== error) lines.push(`caused by ${next.name}: ${next.message}`);
+    lines.push(...(next.stack ?? "").split("\n").filter((line) => /^\s+at /.test(line)));
+  }
+  return lines;
 }

@@ -3,30 +3,38 @@
  * the commands by name and description only; none is loaded for it.
  */
 
-import type { Commands } from "./dispatch.ts";
+import type { Commands } from "./define.ts";
 import { noteLines } from "./help.ts";
 import { heading, paragraph, rowLines, termWidth, type Page, type Row } from "./layout.ts";
 
-const WHAT =
+export const WHAT =
   "A durable queue for shell jobs in one executable: each job runs under a lease that lasts while it prints, and goes " +
   "to someone else when it hangs or its worker dies.";
 
-const FIRST_STEPS: readonly Row[] = [
+export const FIRST_STEPS: readonly Row[] = [
   ["lease enqueue -- ./build.sh", "queue a command; prints the job's id"],
   ["lease worker -j 4", "run what is queued, four at a time"],
   ["lease inspect", "see what is going on"],
 ];
 
-const ENVIRONMENT = {
+export const ENVIRONMENT = {
   title: "Environment",
   rows: [
-    ["LEASE_STORE", "the store, like --store"],
+    ["LEASE_STORE", "the store, like --store; also LEASE_COLOR, LEASE_VERBOSE, LEASE_CONFIG"],
+    ["LEASE_WORKER_SLOTS", "-j of lease worker, and so on: LEASE_, the command, the flag"],
     ["NO_COLOR", "no colour, if set to anything"],
-    ["XDG_STATE_HOME", "the store's folder is lease/ in here (~/.local/state)"],
   ],
 } as const;
 
-const IN_A_JOB = {
+export const FILES = {
+  title: "Files",
+  rows: [
+    ["lease.toml", "settings for flags that are not given: here, or in $XDG_CONFIG_HOME/lease (~/.config/lease)"],
+    ["lease.db", "the store, in $XDG_STATE_HOME/lease (~/.local/state/lease)"],
+  ],
+} as const;
+
+export const IN_A_JOB = {
   title: "Environment of a job",
   rows: [
     ["LEASE_JOB_ID", "its id; also LEASE_QUEUE, LEASE_TASK, LEASE_KEY"],
@@ -39,7 +47,7 @@ const IN_A_JOB = {
   ],
 } as const;
 
-const EXIT_CODES = {
+export const EXIT_CODES = {
   title: "Exit codes",
   rows: [
     ["0", "fine"],
@@ -61,7 +69,7 @@ export function shortHelp(commands: Commands, page: Page): string {
 }
 
 export function fullHelp(commands: Commands, page: Page): string {
-  const notes = [ENVIRONMENT, IN_A_JOB, EXIT_CODES].flatMap((note) => ["", ...noteLines(note, page)]);
+  const notes = [ENVIRONMENT, FILES, IN_A_JOB, EXIT_CODES].flatMap((note) => ["", ...noteLines(note, page)]);
   const more = "lease COMMAND --help tells about a command and its flags.";
   return text([...opening(commands, page), ...notes, "", ...paragraph(more, page)]);
 }

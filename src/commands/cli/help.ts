@@ -3,6 +3,7 @@
  * how it is called, its flags by section, examples, notes.
  */
 
+import { COMMAND_SETTINGS, variableName } from "../../config/settings.ts";
 import { aliasesOf, flagName, type AnyCommand, type FlagDef, type Note } from "./define.ts";
 import { heading, paragraph, rowLines, termWidth, type Page, type Row } from "./layout.ts";
 import { SHARED_FLAGS } from "./shared.ts";
@@ -20,9 +21,21 @@ export function commandHelp(command: AnyCommand, page: Page): string {
     ...usage(command, page),
     ...flagLines(command, page),
     ...exampleLines(examples, page),
+    ...settingsNotes(command).flatMap((note) => ["", ...noteLines(note, page)]),
     ...notes.flatMap((note) => ["", ...noteLines(note, page)]),
   ];
   return `${lines.join("\n")}\n`;
+}
+
+/** How flags can be set without being given. */
+export function settingsNotes({ meta, flags }: AnyCommand): Note[] {
+  const keys = Object.keys(COMMAND_SETTINGS[meta.name] ?? {}).filter((key) => Object.hasOwn(flags, key));
+  const [first] = keys;
+  if (first === undefined) return [];
+  return [
+    `Flags that are not given are taken from the environment (${variableName(meta.name, first)}) or from [${meta.name}] in ` +
+      `lease.toml (${first} = …): ${keys.join(", ")}.`,
+  ];
 }
 
 function usage({ meta, operands }: AnyCommand, page: Page): string[] {
@@ -33,6 +46,7 @@ function usage({ meta, operands }: AnyCommand, page: Page): string[] {
 function flagLines({ flags, repeat }: AnyCommand, page: Page): string[] {
   const sections = new Map<string, Row[]>([[OWN, []]]);
   for (const [key, flag] of Object.entries(flags)) {
+    if (flag.hidden) continue;
     const title = key in SHARED_FLAGS ? SHARED : (flag.section ?? OWN);
     sections.set(title, [...(sections.get(title) ?? []), ...flagRows(key, flag, repeat.includes(key))]);
   }
@@ -42,7 +56,7 @@ function flagLines({ flags, repeat }: AnyCommand, page: Page): string[] {
   return shown.flatMap(([title, rows]) => ["", heading(title, page), ...rowLines(rows, width, page)]);
 }
 
-function flagRows(key: string, flag: FlagDef, repeatable: boolean): Row[] {
+export function flagRows(key: string, flag: FlagDef, repeatable: boolean): Row[] {
   const name = flagName(key);
   if (flag.type !== "boolean")
     return [[`${names(name, flag)} ${hint(flag)}`, flag.description ?? "", aside(flag, repeatable)]];

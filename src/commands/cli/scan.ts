@@ -10,7 +10,7 @@
 
 import { LeaseError } from "../../core/errors.ts";
 import { aliasesOf, flagName, type FlagDef, type FlagsDef, type RestMode } from "./define.ts";
-import { nearest } from "./nearest.ts";
+import { nearest } from "../../core/nearest.ts";
 
 export interface Grammar {
   /** How messages call the command: `lease enqueue`. */
@@ -65,7 +65,8 @@ export function scan(grammar: Grammar, raw: readonly string[]): Scanned {
   return found;
 }
 
-function spell(flags: FlagsDef): Map<string, Spelling> {
+/** Every way to write every flag. */
+export function spell(flags: FlagsDef): Map<string, Spelling> {
   const spellings = new Map<string, Spelling>();
   for (const [key, flag] of Object.entries(flags)) {
     spellings.set(`--${flagName(key)}`, { key, flag, negative: false });
@@ -133,7 +134,8 @@ function store({ grammar, found }: Scan, written: string, { key, flag }: Spellin
   found.lists[key] = [...(found.lists[key] ?? []), ...values];
 }
 
-function option(written: string, options: readonly string[], value: string): string {
+/** `value` if it is one of them; `written` is how the error calls the flag. */
+export function option(written: string, options: readonly string[], value: string): string {
   if (options.includes(value)) return value;
   const meant = nearest(value, options);
   const hint = meant === null ? `use ${options.join(", ")}` : `did you mean ${meant}?`;

@@ -13,6 +13,12 @@ export const SHARED_FLAGS = {
     type: "boolean",
     description: "Use the store even if others can write to it; it decides what gets executed",
   },
+  config: {
+    type: "string",
+    valueHint: "FILE",
+    description: "Settings for flags that are not given",
+    fallback: "$LEASE_CONFIG, lease.toml here, or lease/lease.toml in $XDG_CONFIG_HOME",
+  },
   color: {
     type: "enum",
     options: COLOR_CHOICES,
@@ -21,6 +27,12 @@ export const SHARED_FLAGS = {
   },
   verbose: { type: "boolean", alias: "v", description: "Say more about what happens, on stderr" },
   help: { type: "boolean", alias: "h", description: "Show this help" },
+} as const;
+
+/** What may stand before the command's name. */
+export const FRONT_FLAGS = {
+  ...SHARED_FLAGS,
+  version: { type: "boolean", alias: "V", description: "Show the version" },
 } as const;
 
 /** For a command that prints something a script may want. */

@@ -1,5 +1,5 @@
 /**
- * What people and housekeeping do to jobs: cancel, retry, pause, and the trimming of checkpoints.
+ * What people and sweeps do beside holders: cancel, retry, pause, and the totals of recoveries.
  */
 
 import type { StateName } from "../../core/job.ts";
@@ -8,6 +8,7 @@ import type { CancelAnswer, RetryAnswer } from "../store.ts";
 import { numbers, texts } from "./arrays.ts";
 import { freeChildren } from "./dependencies.ts";
 import type { Connection } from "./link.ts";
+import { GET_META, lockMeta, SET_META } from "./meta.ts";
 import type { Statements } from "./sql.ts";
 
 const LOCK = `SELECT id, state, key, awaited FROM lease.jobs WHERE id = ANY ($1::bigint[]) ORDER BY id FOR NO KEY UPDATE`;
@@ -92,46 +93,6 @@ export async function setPaused(
   paused: boolean,
 ): Promise<void> {
   if (queues.length > 0) await statements.sql(connection, SET_PAUSED, [texts([...new Set(queues)]), paused]);
-}
-
-const GET_META = "SELECT value FROM lease.meta WHERE name = $1";
-const CLAIM_META = "INSERT INTO lease.meta (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING";
-const SET_META = "UPDATE lease.meta SET value = $2 WHERE name = $1";
-
-/** Nobody else changes it until the transaction ends. */
-async function lockMeta<T>(statements: Statements, connection: Connection, name: string, initial: T): Promise<T> {
-  await statements.sql(connection, CLAIM_META, [name, JSON.stringify(initial)]);
-  const [row] = await statements.sql(connection, `${GET_META} FOR UPDATE`, [name]);
-  return JSON.parse(row?.["value"] as string) as T;
-}
-
-/** Not the progress that the next attempt of an unfinished job starts from. */
-const SPARE = `NOT (kind = 'progress'
-  AND EXISTS (SELECT 1 FROM lease.jobs WHERE jobs.id = checkpoints.job_id AND finished_at_ms IS NULL)
-  AND id = (SELECT max(id) FROM lease.checkpoints AS c WHERE c.job_id = checkpoints.job_id AND c.kind = 'progress'))`;
-const NEWEST = "SELECT max(id) AS id FROM lease.checkpoints";
-const trim = (group: string, of_group: string) => `DELETE FROM lease.checkpoints WHERE id IN (
-    SELECT old.id FROM (SELECT DISTINCT ${group} AS name FROM lease.checkpoints WHERE id > $1 AND ${of_group}) AS touched
-    CROSS JOIN LATERAL (SELECT id FROM lease.checkpoints WHERE ${group} = touched.name ORDER BY id DESC OFFSET $2) AS old
-  ) AND ${SPARE} RETURNING id`;
-const TRIM_TASKS = trim("task", "task IS NOT NULL");
-const TRIM_JOBS = trim("job_id", "task IS NULL");
-
-/**
- * Looks only at tasks and jobs that got a checkpoint since the last trim, unless fewer are to be kept than then. The
- * newest progress of an unfinished job always stays: its next attempt starts from it.
- */
-export async function trimCheckpoints(statements: Statements, connection: Connection, keep: number): Promise<number> {
-  const [row] = await statements.sql(connection, NEWEST);
-  const newest = (row?.["id"] ?? null) as number | null;
-  if (newest === null) return 0;
-  const last = await lockMeta<{ id?: number; keep?: number }>(statements, connection, "trim", {});
-  const from_id = keep < (last.keep ?? 0) ? 0 : (last.id ?? 0);
-  if (newest === from_id && last.keep === keep) return 0;
-  const tasks = await statements.sql(connection, TRIM_TASKS, [from_id, keep]);
-  const jobs = await statements.sql(connection, TRIM_JOBS, [from_id, keep]);
-  await statements.sql(connection, SET_META, ["trim", JSON.stringify({ id: newest, keep })]);
-  return tasks.length + jobs.length;
 }
 
 export async function recovery(statements: Statements, connection: Connection): Promise<RecoveryTotals | null> {

@@ -3,20 +3,14 @@
  */
 
 import { assert } from "../../core/errors.ts";
-import type { Job, ShownState } from "../../core/job.ts";
-import type { Checkpoint, QueueCount } from "../../core/records.ts";
-import type {
-  Backlog,
-  CheckpointQuery,
-  ExpiredLease,
-  ExpiredQuery,
-  ListQuery,
-  Selection,
-  UnmetDependency,
-} from "../queries.ts";
+import type { Job } from "../../core/job.ts";
+import type { Checkpoint, LogChunk, QueueCount } from "../../core/records.ts";
+import type { Backlog, CheckpointQuery, ExpiredLease, ExpiredQuery, Selection, UnmetDependency } from "../queries.ts";
 import { toAttempt, toCheckpoint, toJob } from "../rows.ts";
 import { numbers, texts } from "./arrays.ts";
-import type { Connection, Param } from "./link.ts";
+import { Conditions, select } from "./conditions.ts";
+import type { SqlRow } from "../../platform/platform.ts";
+import type { Connection } from "./link.ts";
 import type { Statements } from "./sql.ts";
 import { SELECT_JOB } from "./statements.ts";
 
@@ -32,72 +26,6 @@ export async function jobs(
     const row = found.get(id);
     return row === undefined ? null : toJob(row);
   });
-}
-
-/** Conditions that are put together at run time; `?` stands for the value. */
-class Conditions {
-  readonly params: Param[] = [];
-  readonly #parts: string[] = [];
-
-  add(sql: string, value: Param): void {
-    this.params.push(value);
-    this.#parts.push(sql.replace("?", `$${this.params.length}`));
-  }
-
-  /** One without a value. */
-  say(sql: string): void {
-    this.#parts.push(sql);
-  }
-
-  where(): string {
-    return this.#parts.length === 0 ? "" : `WHERE ${this.#parts.join(" AND ")}`;
-  }
-}
-
-function select({ ids, queues, task }: Selection): Conditions {
-  const only = new Conditions();
-  if (ids) only.add("id = ANY (?::bigint[])", numbers(ids));
-  if (queues) only.add("queue = ANY (?::text[])", texts(queues));
-  if (task !== undefined) only.add("task = ?", task);
-  return only;
-}
-
-/** In words of the indexes: a state that is shown may be a part of one that is stored. */
-const SHOWN: Readonly<Record<ShownState, string>> = {
-  blocked: "state = 'blocked'",
-  scheduled: "state = 'scheduled' AND token = 0",
-  retrying: "state = 'scheduled' AND token > 0",
-  pending: "state = 'pending'",
-  running: "state = 'running' AND cancel_requested_at_ms IS NULL",
-  cancelling: "state = 'running' AND cancel_requested_at_ms IS NOT NULL",
-  completed: "state = 'completed' AND finished_at_ms IS NOT NULL",
-  failed: "state = 'failed' AND finished_at_ms IS NOT NULL",
-  cancelled: "state = 'cancelled' AND finished_at_ms IS NOT NULL",
-};
-
-const SORT_COLUMNS: Readonly<Record<NonNullable<ListQuery["sort"]>, string>> = {
-  id: "id",
-  priority: "priority",
-  due: "run_at_ms",
-  started: "started_at_ms",
-  finished: "finished_at_ms",
-  attempts: "token",
-};
-
-export async function list(statements: Statements, connection: Connection, query: ListQuery): Promise<Job[]> {
-  const only = select(query);
-  if (query.states) only.say(`(${query.states.map((state) => SHOWN[state]).join(" OR ") || "FALSE"})`);
-  if (query.key !== undefined) only.add("key = ?", query.key);
-  if (query.holder !== undefined) only.add("state = 'running' AND holder = ?", query.holder);
-  if (query.behind_id !== undefined) only.add(query.newest_first ? "id < ?" : "id > ?", query.behind_id);
-  if (query.since_ms !== undefined) {
-    only.add("coalesce(finished_at_ms, started_at_ms, created_at_ms) >= ?", query.since_ms);
-  }
-  const order = query.newest_first ? "DESC" : "ASC";
-  const column = SORT_COLUMNS[query.sort ?? "id"];
-  const by = column === "id" ? `id ${order}` : `${column} ${order} NULLS LAST, id ${order}`;
-  const text = `${SELECT_JOB} ${only.where()} ORDER BY ${by} LIMIT $${only.params.length + 1}`;
-  return (await statements.sql(connection, text, [...only.params, query.limit])).map(toJob);
 }
 
 export async function checkpoints(
@@ -199,6 +127,7 @@ export async function expired(
   const ids = numbers(rows.map(({ id }) => id as number));
   const attempts = await statements.run(connection, "currentAttempts", [ids]);
   const current = new Map(attempts.map((row) => [`${row["job_id"]} ${row["attempt"]}`, row]));
+  const printed = await lastLogs(statements, connection, attempts, query.last_chunks ?? 0);
   return rows.flatMap((row) => {
     const job = toJob(row);
     const attempt = current.get(`${job.id} ${job.token}`);
@@ -206,6 +135,40 @@ export async function expired(
     if (attempt === undefined) return [];
     assert(job.state.name === "running", "only running jobs expire");
     const { expires_at_ms, holder } = job.state;
-    return [{ job, expires_at_ms, holder_dead: dead_holders.includes(holder), attempt: toAttempt(attempt) }];
+    return [
+      {
+        job,
+        expires_at_ms,
+        holder_dead: dead_holders.includes(holder),
+        attempt: toAttempt(attempt),
+        last_chunks: printed.get(job.id) ?? [],
+      },
+    ];
   });
+}
+
+async function lastLogs(
+  statements: Statements,
+  connection: Connection,
+  attempts: readonly SqlRow[],
+  count: number,
+): Promise<ReadonlyMap<number, LogChunk[]>> {
+  if (count === 0) return new Map();
+  const rows = await statements.run(connection, "lastLogs", [
+    numbers(attempts.map((row) => row["job_id"] as number)),
+    numbers(attempts.map((row) => row["attempt"] as number)),
+    count,
+  ]);
+  const chunks = rows.map(({ job_id, start, bytes, data }) => ({
+    job_id,
+    chunk: { start, bytes, data } as unknown as LogChunk,
+  }));
+  const grouped = Map.groupBy(chunks, ({ job_id }) => job_id as number);
+  return new Map([...grouped].map(([job, pieces]) => [job, pieces.map(({ chunk }) => chunk)]));
+}
+
+const PAUSED = `SELECT name FROM lease.queues WHERE paused_at_ms IS NOT NULL ORDER BY name COLLATE "C"`;
+
+export async function pausedQueues(statements: Statements, connection: Connection): Promise<string[]> {
+  return (await statements.sql(connection, PAUSED)).map(({ name }) => name as string);
 }

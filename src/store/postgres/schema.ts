@@ -63,7 +63,7 @@ CREATE INDEX jobs_ready_task ON lease.jobs (task, queue, priority DESC, run_at_m
 CREATE INDEX jobs_due ON lease.jobs (run_at_ms) WHERE state = 'scheduled';
 CREATE INDEX jobs_running ON lease.jobs (holder) WHERE state = 'running';
 CREATE INDEX jobs_blocked ON lease.jobs (queue) WHERE state = 'blocked';
-CREATE INDEX jobs_finished ON lease.jobs (state, finished_at_ms) WHERE finished_at_ms IS NOT NULL;
+CREATE INDEX jobs_finished ON lease.jobs (finished_at_ms) WHERE finished_at_ms IS NOT NULL;
 CREATE INDEX jobs_task ON lease.jobs (task, id) WHERE task IS NOT NULL;
 CREATE INDEX jobs_key ON lease.jobs (key, id) WHERE key IS NOT NULL;
 CREATE UNIQUE INDEX jobs_live_key ON lease.jobs (key) WHERE key IS NOT NULL AND finished_at_ms IS NULL;

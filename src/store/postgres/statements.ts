@@ -45,11 +45,10 @@ const pickFrom = (queue: string, task: string) => `SELECT jobs.id, jobs.priority
     WHERE state = 'pending' AND jobs.queue = ${queue} ${task} AND NOT due.found
     ORDER BY priority DESC, run_at_ms, id LIMIT $4 FOR UPDATE SKIP LOCKED`;
 
-/** A job's own lease; 0 is a learned one: by its key, or else by its queue (see subjectOf). */
-const GRANTED_MS = `CASE WHEN jobs.lease_ms > 0 THEN jobs.lease_ms WHEN jobs.lease_ms = 0 THEN coalesce((
-    SELECT learned.lease_ms FROM lease.learned
-    WHERE subject = CASE WHEN jobs.key IS NULL THEN 'queue ' || jobs.queue ELSE 'key ' || jobs.key END
-  ), ${UNLEARNED_LEASE_MS}) ELSE $3::bigint END`;
+/** A lease of 0 is a learned one: by the job's key, or else by its queue (see subjectOf). */
+const GRANTED_MS = `coalesce(nullif(coalesce(jobs.lease_ms, $3::bigint), 0), (SELECT learned.lease_ms FROM lease.learned
+  WHERE subject = CASE WHEN jobs.key IS NULL THEN 'queue ' || jobs.queue ELSE 'key ' || jobs.key END
+  ), ${UNLEARNED_LEASE_MS})`;
 
 const answer = (granted: string) => `SELECT due.found AS due, ${columnsOf(granted)}, ${inputOf(granted)},
     CASE WHEN ${granted}.token > 1 THEN (SELECT text FROM lease.checkpoints
@@ -230,6 +229,10 @@ export const SQL = {
     WHERE logs.job_id = given.id AND logs.attempt = given.token AND logs.start >= given.head_bytes
       AND logs.start + logs.bytes <= given.keep_from
       AND jobs.id = given.id AND jobs.token = given.token AND jobs.state = 'running'`,
+  lastLogs: `SELECT wanted.job_id, piece.* FROM unnest($1::bigint[], $2::integer[]) AS wanted (job_id, attempt)
+    CROSS JOIN LATERAL (SELECT start, bytes, data FROM lease.logs
+      WHERE logs.job_id = wanted.job_id AND logs.attempt = wanted.attempt ORDER BY start DESC LIMIT $3) AS piece
+    ORDER BY wanted.job_id, piece.start`,
   logs: `SELECT start, bytes, data FROM lease.logs WHERE job_id = $1 AND attempt = $2 AND start >= $3
     ORDER BY start LIMIT $4`,
 

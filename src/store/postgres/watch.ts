@@ -7,9 +7,7 @@
  */
 
 import type { Clock, Random } from "../../core/clock.ts";
-import type { Connection } from "./link.ts";
 import type { Session } from "./session.ts";
-import type { Statements } from "./sql.ts";
 
 const NOTIFY = "SELECT pg_notify($1, $2)";
 
@@ -17,7 +15,7 @@ const NOTIFY = "SELECT pg_notify($1, $2)";
 const PAUSE_MS = { urgent: 4, other: 200 } as const;
 export type Urgency = keyof typeof PAUSE_MS;
 
-export class Notifier {
+class Notifier {
   readonly #send: () => Promise<unknown>;
   #timer: ReturnType<typeof setTimeout> | null = null;
   #due_ms = 0;
@@ -57,12 +55,8 @@ export class Notifier {
   }
 }
 
-export function notify(statements: Statements, connection: Connection, channel: string, sender: string) {
-  return statements.sql(connection, NOTIFY, [channel, sender]);
-}
-
 /** Names are cut off at 63 bytes. */
-export function channelOf(schema: string): string {
+function channelOf(schema: string): string {
   return `lease.${Buffer.from(schema).toString("base64url")}`.slice(0, 63);
 }
 
@@ -71,7 +65,7 @@ const LONGEST_PAUSE_MS = 5_000;
 /** A connection on which nothing has come may be dead without anybody having said so. */
 const PROBE_EVERY_MS = 15_000;
 
-export interface ListenOptions {
+interface ListenOptions {
   session: Session;
   channel: string;
   clock: Clock;
@@ -81,7 +75,7 @@ export interface ListenOptions {
 }
 
 /** Listens until it is told to stop, through any number of lost connections. */
-export function listen({ session, channel, clock, random, heard }: ListenOptions): () => Promise<void> {
+function listen({ session, channel, clock, random, heard }: ListenOptions): () => Promise<void> {
   let stopped = false;
   let pause_ms = FIRST_PAUSE_MS;
   let cancelTimer = () => {};
@@ -117,4 +111,58 @@ export function listen({ session, channel, clock, random, heard }: ListenOptions
     cancelTimer();
     await link.end();
   };
+}
+
+export interface NewsOptions {
+  session: Session;
+  schema: string;
+  clock: Clock;
+  random: Random;
+}
+
+/** What this process tells the others, and what it hears of them. */
+export class News {
+  readonly #options: NewsOptions;
+  readonly #channel: string;
+  /** Tells our own notifications from those of others. */
+  readonly #sender: string;
+  readonly #notifier: Notifier;
+  readonly #watchers = new Set<() => void>();
+  #stopListening: (() => Promise<void>) | null = null;
+
+  constructor(options: NewsOptions) {
+    this.#options = options;
+    this.#channel = channelOf(options.schema);
+    this.#sender = Math.floor(options.random() * Number.MAX_SAFE_INTEGER).toString(36);
+    this.#notifier = new Notifier(() =>
+      options.session.run((connection) => connection.query(NOTIFY, [this.#channel, this.#sender]), { quick: true }),
+    );
+  }
+
+  note(urgency: Urgency): void {
+    this.#notifier.note(urgency);
+  }
+
+  watch(changed: () => void): () => void {
+    // Each call is a watch of its own, even of the same function.
+    const watcher = () => changed();
+    this.#watchers.add(watcher);
+    this.#stopListening ??= listen({
+      session: this.#options.session,
+      channel: this.#channel,
+      clock: this.#options.clock,
+      random: this.#options.random,
+      heard: (sender) => {
+        if (sender === this.#sender) return;
+        for (const watching of [...this.#watchers]) if (this.#watchers.has(watching)) watching();
+      },
+    });
+    return () => void this.#watchers.delete(watcher);
+  }
+
+  async close(): Promise<void> {
+    this.#watchers.clear();
+    await Promise.all([this.#stopListening?.(), this.#notifier.flush()]);
+    this.#stopListening = null;
+  }
 }

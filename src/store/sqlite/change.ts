@@ -1,5 +1,5 @@
 /**
- * What people and housekeeping do to jobs: cancel, retry, and the trimming of checkpoints.
+ * What people do to jobs: cancel and retry; and what sweeps have done in all.
  */
 
 import type { StateName } from "../../core/job.ts";
@@ -41,29 +41,6 @@ export function retry(statements: Statements, ids: readonly number[], now_ms: nu
 
 function stateOf(statements: Statements, id: number): StateName | null {
   return (statements.get("fence").get(id)?.["state"] ?? null) as StateName | null;
-}
-
-/**
- * Looks only at tasks and jobs that got a checkpoint since the last trim, unless fewer are to be kept than then. The
- * newest progress of an unfinished job always stays: its next attempt starts from it.
- */
-export function trimCheckpoints(statements: Statements, keep: number): number {
-  const last = JSON.parse((statements.get("getMeta").get("trim")?.["value"] as string | undefined) ?? "{}") as {
-    id?: number;
-    keep?: number;
-  };
-  const from_id = keep < (last.keep ?? 0) ? 0 : (last.id ?? 0);
-  const newest = statements.get("newestCheckpoint").get()?.["id"] as number | null;
-  if (newest === null || (newest === from_id && last.keep === keep)) return 0;
-  let removed = 0;
-  for (const row of statements.get("touchedTasks").all(from_id)) {
-    removed += statements.get("trimTask").run(row["task"] ?? null, keep).changes;
-  }
-  for (const row of statements.get("touchedJobs").all(from_id)) {
-    removed += statements.get("trimJob").run(row["job_id"] ?? null, keep).changes;
-  }
-  statements.get("setMeta").run("trim", JSON.stringify({ id: newest, keep }));
-  return removed;
 }
 
 export function recovery(statements: Statements): RecoveryTotals | null {

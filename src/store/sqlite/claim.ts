@@ -40,7 +40,7 @@ export function acquire(statements: Statements, request: AcquireRequest, now_ms:
   return rows.map((row) => toGrant(statements, row, request, now_ms));
 }
 
-function isDue(statements: Statements, now_ms: number): boolean {
+export function isDue(statements: Statements, now_ms: number): boolean {
   const due_ms = statements.get("nextDue").get()?.["at_ms"] as number | null;
   return due_ms !== null && due_ms <= now_ms;
 }
@@ -124,7 +124,10 @@ export function extend(statements: Statements, requests: readonly ExtendRequest[
     const wanted_ms = (beat_at_ms ?? now_ms) + request.expires_in_ms;
     const at_least = beat_at_ms !== null && request.at_least === true ? 1 : 0;
     const { progress = null, message = null } = request;
-    const row = statements.get("extend").get(id, token, wanted_ms, beat_at_ms, progress, message, now_ms, at_least);
+    const floor_ms = now_ms - (request.jumped_ms ?? 0);
+    const row = statements
+      .get("extend")
+      .get(id, token, wanted_ms, beat_at_ms, progress, message, now_ms, at_least, floor_ms);
     if (row === null) return { status: lossOf(statements, id, token) };
     statements.get("countBeats").run(id, token, request.beats);
     const expires_at_ms = row["expires_at_ms"] as number;

@@ -17,11 +17,12 @@ const SCARCE_DISK_BYTES = 2 ** 30;
 const LEVELS = { error: 0, warn: 1, ok: 2 } as const;
 
 export function diagnose(statements: Statements, path: string): Finding[] {
+  const whole = integrity(statements);
   const findings = [
     engine(statements),
     schema(statements),
-    integrity(statements),
-    tallies(statements),
+    whole,
+    ...(whole.level === "ok" ? [tallies(statements)] : []),
     permissions(path),
     file(path),
     wal(path),
@@ -50,19 +51,36 @@ function schema(statements: Statements): Finding {
   return ok("schema", `${version} of ${MIGRATIONS.length}`);
 }
 
+const MOST_PROBLEMS = 5;
+
 function integrity(statements: Statements): Finding {
-  const rows = statements.sql("PRAGMA integrity_check(5)").all();
-  const problems = rows.map((row) => String(row["integrity_check"])).filter((text) => text !== "ok");
-  const orphans = statements.sql("PRAGMA foreign_key_check").all().length;
-  if (orphans > 0) problems.push(`${orphans} rows belong to no job`);
+  const problems = [...damages(statements)].slice(0, MOST_PROBLEMS);
   if (problems.length === 0) return ok("integrity", "ok");
   const advice = "stop the workers, keep a copy, and salvage it with `sqlite3 FILE .recover`";
   return { name: "integrity", level: "error", value: problems.join("; "), advice };
 }
 
-const TALLY_ERRORS = `SELECT count(*) AS wrong FROM (
-  SELECT queue, state, max(token - 1, 0), count(*) FROM jobs WHERE finished_at_ms IS NOT NULL GROUP BY 1, 2, 3
-  EXCEPT SELECT queue, state, retries, count FROM tallies)`;
+/** A file can be damaged so that even the check of it fails: that is an answer too. */
+function* damages(statements: Statements): Generator<string> {
+  try {
+    for (const row of statements.sql(`PRAGMA integrity_check(${MOST_PROBLEMS})`).all()) {
+      const text = String(row["integrity_check"]);
+      if (text !== "ok") yield* text.split("\n").filter((line) => line !== "" && !line.startsWith("***"));
+    }
+    const orphans = statements.sql("PRAGMA foreign_key_check").all().length;
+    if (orphans > 0) yield `${orphans} rows belong to no job`;
+  } catch (error) {
+    yield (error as Error).message;
+  }
+}
+
+/** Both ways: what is counted wrong, and what is counted and not there. */
+const TALLY_ERRORS = `WITH
+  real AS (SELECT queue, state, max(token - 1, 0) AS retries, count(*) AS count FROM jobs
+    WHERE finished_at_ms IS NOT NULL GROUP BY 1, 2, 3),
+  kept AS (SELECT queue, state, retries, count FROM tallies WHERE count <> 0)
+  SELECT count(*) AS wrong FROM (SELECT queue, state, retries FROM (SELECT * FROM real EXCEPT SELECT * FROM kept)
+    UNION SELECT queue, state, retries FROM (SELECT * FROM kept EXCEPT SELECT * FROM real))`;
 
 function tallies(statements: Statements): Finding {
   const wrong = statements.sql(TALLY_ERRORS).get()?.["wrong"] as number;

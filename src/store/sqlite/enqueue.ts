@@ -9,6 +9,7 @@ import type { BulkEnqueued, Enqueued } from "../store.ts";
 import { addDependencies, freeChildren } from "./dependencies.ts";
 import { envColumn, leaseColumn, settingsColumn } from "../rows.ts";
 import type { Statements } from "./statements.ts";
+import type { Step } from "./writer.ts";
 
 export function enqueue(statements: Statements, jobs: readonly NewJob[], now_ms: number): Enqueued[] {
   return jobs.map((job) => enqueueOne(statements, job, now_ms));
@@ -30,12 +31,12 @@ export async function enqueueAll(
   statements: Statements,
   batches: AsyncIterable<readonly NewJob[]>,
   now_ms: number,
+  step: Step,
 ): Promise<BulkEnqueued> {
   const ranges: [number, number][] = [];
   let created = 0;
   for await (const batch of batches) {
-    for (const job of batch) {
-      const queued = enqueueOne(statements, job, now_ms);
+    for (const queued of step(() => enqueue(statements, batch, now_ms))) {
       if (queued.created) created += 1;
       const last = ranges.at(-1);
       if (last?.[1] === queued.id - 1) last[1] = queued.id;

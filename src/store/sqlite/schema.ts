@@ -157,6 +157,10 @@ CREATE TABLE tallies (
 ) STRICT, WITHOUT ROWID;
 INSERT INTO tallies SELECT queue, state, max(token - 1, 0), count(*) FROM jobs WHERE finished_at_ms IS NOT NULL
   GROUP BY 1, 2, 3;
+CREATE TRIGGER jobs_added AFTER INSERT ON jobs WHEN new.finished_at_ms IS NOT NULL BEGIN
+  INSERT INTO tallies VALUES (new.queue, new.state, max(new.token - 1, 0), 1)
+    ON CONFLICT DO UPDATE SET count = count + 1;
+END;
 CREATE TRIGGER jobs_ended AFTER UPDATE OF state ON jobs WHEN new.finished_at_ms IS NOT NULL BEGIN
   INSERT INTO tallies VALUES (new.queue, new.state, max(new.token - 1, 0), 1)
     ON CONFLICT DO UPDATE SET count = count + 1;

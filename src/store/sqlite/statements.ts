@@ -13,8 +13,8 @@ const JOB_COLUMNS = `id, state, queue, priority, run_at_ms, token, failures, ret
 const JOB_WITH_INPUT = `SELECT ${JOB_COLUMNS}, (SELECT data FROM inputs WHERE job_id = jobs.id) AS input FROM jobs`;
 
 /** A lease of 0 is a learned one: by the job's key, or else by its queue (see subjectOf). */
-const GRANTED_MS = `CASE WHEN lease_ms > 0 THEN lease_ms WHEN lease_ms = 0 THEN coalesce((SELECT learned.lease_ms
-  FROM learned WHERE subject = iif(key IS NULL, 'queue ' || queue, 'key ' || key)), ${UNLEARNED_LEASE_MS}) ELSE ?3 END`;
+const GRANTED_MS = `coalesce(nullif(coalesce(lease_ms, ?3), 0), (SELECT learned.lease_ms FROM learned
+  WHERE subject = iif(key IS NULL, 'queue ' || queue, 'key ' || key)), ${UNLEARNED_LEASE_MS})`;
 
 const GRANT = `UPDATE jobs SET state = 'running', token = token + 1, holder = ?1, started_at_ms = ?2,
   last_beat_at_ms = ?2, expires_at_ms = ?2 + ${GRANTED_MS}, progress = NULL, message = NULL,
@@ -27,15 +27,16 @@ const END_ATTEMPT = `UPDATE attempts SET ended_at_ms = ?3, cause = ?4, exit_code
   last_line = coalesce(?8, last_line), beats = max(beats, ?9), boot_id = coalesce(boot_id, ?10), pid = coalesce(pid, ?11),
   pid_started = coalesce(pid_started, ?12) WHERE job_id = ?1 AND attempt = ?2`;
 
-const SETTLE = `UPDATE jobs SET state = ?3, run_at_ms = coalesce(?4, run_at_ms), finished_at_ms = ?5, failures = ?6,
+const OUTCOME = `state = ?3, run_at_ms = coalesce(?4, run_at_ms), finished_at_ms = ?5, failures = ?6,
   cause = ?7, exit_code = ?8, error = ?9, output = ?10,
   reason = CASE WHEN ?3 = 'cancelled' THEN coalesce(?11, reason) ELSE ?11 END, holder = NULL, expires_at_ms = NULL,
-  cancel_requested_at_ms = NULL
-  WHERE id = ?1 AND state = 'running' AND token = ?2
-    AND (cancel_requested_at_ms IS NULL OR ?3 IN ('completed', 'cancelled'))`;
+  cancel_requested_at_ms = NULL`;
 
-/** The jobs of the given queues (null: all) and task (null: any). */
-const MINE = "(?1 IS NULL OR queue IN (SELECT value FROM json_each(?1))) AND (?2 IS NULL OR task = ?2)";
+/** Still running, and nobody asked for an end of which this outcome knows nothing. */
+const UNDISTURBED = "state = 'running' AND (cancel_requested_at_ms IS NULL OR ?3 IN ('completed', 'cancelled'))";
+
+/** The given queues; null: all. */
+const NAMED = "(?1 IS NULL OR queue IN (SELECT value FROM json_each(?1)))";
 
 /** Not the progress that the next attempt of an unfinished job starts from. */
 const SPARE = `NOT (kind = 'progress'
@@ -88,8 +89,11 @@ export const SQL = {
     expires_at_ms = iif(?8 AND last_beat_at_ms <= ?7, max(expires_at_ms, ?3), ?3),
     last_beat_at_ms = iif(?8 AND last_beat_at_ms <= ?7, max(last_beat_at_ms, ?4), coalesce(?4, last_beat_at_ms)),
     progress = coalesce(?5, progress), message = coalesce(?6, message)
-    WHERE id = ?1 AND state = 'running' AND token = ?2 AND expires_at_ms >= ?7
+    WHERE id = ?1 AND state = 'running' AND token = ?2 AND expires_at_ms >= ?9
     RETURNING expires_at_ms, cancel_requested_at_ms`,
+  cutLeases: `UPDATE jobs SET expires_at_ms = ?1 + granted.lease_ms, last_beat_at_ms = min(last_beat_at_ms, ?1)
+    FROM attempts AS granted WHERE granted.job_id = jobs.id AND granted.attempt = jobs.token
+      AND jobs.state = 'running' AND jobs.expires_at_ms > ?1 + granted.lease_ms`,
   countBeats: "UPDATE attempts SET beats = max(beats, ?3) WHERE job_id = ?1 AND attempt = ?2",
   fence: "SELECT state, token, expires_at_ms, cancel_requested_at_ms, task FROM jobs WHERE id = ?1",
   noteProcess: `UPDATE attempts SET boot_id = ?3, pid = ?4, pid_started = ?5
@@ -98,10 +102,21 @@ export const SQL = {
   trimLog: "DELETE FROM logs WHERE job_id = ?1 AND attempt = ?2 AND start >= ?3 AND start + bytes <= ?4",
   logs: `SELECT start, bytes, data FROM logs WHERE job_id = ?1 AND attempt = ?2 AND start >= ?3
     ORDER BY start LIMIT ?4`,
-  settle: SETTLE,
-  recover: `${SETTLE} AND expires_at_ms = ?12`,
+  anyLog: "SELECT 1 AS found FROM logs WHERE job_id = ?1 AND attempt = ?2 LIMIT 1",
+  lastLogs: `SELECT start, bytes, data FROM logs WHERE job_id = ?1 AND attempt = ?2 ORDER BY start DESC LIMIT ?3`,
+  settle: `UPDATE jobs SET ${OUTCOME} WHERE id = ?1 AND token = ?2 AND ${UNDISTURBED}`,
+  recover: `UPDATE jobs SET ${OUTCOME}
+    FROM (SELECT value ->> 0 AS id, value ->> 1 AS token, value ->> 2 AS expires_at_ms FROM json_each(?1)) AS r
+    WHERE jobs.id = r.id AND jobs.token = r.token AND jobs.expires_at_ms = r.expires_at_ms AND ${UNDISTURBED}
+    RETURNING id`,
+  endAttempts: `UPDATE attempts SET ended_at_ms = ?2, cause = ?3, exit_code = ?4, signal = ?5, error = ?6
+    FROM (SELECT value ->> 0 AS id, value ->> 1 AS token FROM json_each(?1)) AS r
+    WHERE attempts.job_id = r.id AND attempts.attempt = r.token`,
+  insertCheckpoints: `INSERT INTO checkpoints (job_id, task, kind, token, at_ms, text)
+    SELECT jobs.id, jobs.task, 'error', value ->> 1, ?2, value ->> 2 FROM json_each(?1) JOIN jobs ON jobs.id = value ->> 0`,
   endAttempt: END_ATTEMPT,
-  insertCheckpoint: `INSERT INTO checkpoints (job_id, task, kind, token, at_ms, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6)`,
+  insertCheckpoint: `INSERT INTO checkpoints (job_id, task, kind, token, at_ms, text)
+    VALUES (?1, (SELECT task FROM jobs WHERE id = ?1), ?2, ?3, ?4, ?5)`,
 
   expired: `${JOB_WITH_INPUT} WHERE state = 'running' AND expires_at_ms < ?1 AND (expires_at_ms, id) > (?2, ?3)
     ORDER BY expires_at_ms, id LIMIT ?4`,
@@ -122,17 +137,26 @@ export const SQL = {
   attempt: "SELECT * FROM attempts WHERE job_id = ?1 AND attempt = ?2",
   retryCounts: `SELECT retries, sum(count) AS jobs FROM tallies WHERE state IN ('completed', 'failed')
     GROUP BY retries HAVING jobs > 0 ORDER BY retries`,
-  // Each of the unfinished states from an index of its own, the finished ones from what the triggers counted.
-  counts: `SELECT queue, 'blocked' AS state, count(*) AS count FROM jobs WHERE state = 'blocked' GROUP BY queue
-    UNION ALL SELECT queue, state, count(*) FROM jobs INDEXED BY jobs_due WHERE state = 'scheduled' GROUP BY queue
-    UNION ALL SELECT queue, state, count(*) FROM jobs INDEXED BY jobs_ready WHERE state = 'pending' GROUP BY queue
-    UNION ALL SELECT queue, state, count(*) FROM jobs INDEXED BY jobs_expiry WHERE state = 'running' GROUP BY queue
-    UNION ALL SELECT queue, state, sum(count) AS total FROM tallies GROUP BY queue, state HAVING total > 0
+  // Each of the unfinished states from an index of its own, the finished ones from what the triggers counted. Pending
+  // jobs may be very many: step from queue to queue, and count each in one go.
+  counts: `WITH RECURSIVE ready (queue) AS (
+      SELECT min(queue) FROM jobs WHERE state = 'pending'
+      UNION ALL SELECT (SELECT min(queue) FROM jobs WHERE state = 'pending' AND queue > ready.queue) FROM ready
+        WHERE queue IS NOT NULL)
+    SELECT queue, 'pending' AS state, (SELECT count(*) FROM jobs WHERE state = 'pending' AND jobs.queue = ready.queue)
+      AS count FROM ready WHERE queue IS NOT NULL AND ${NAMED}
+    UNION ALL SELECT queue, state, count(*) FROM jobs WHERE state = 'blocked' AND ${NAMED} GROUP BY queue
+    UNION ALL SELECT queue, state, count(*) FROM jobs INDEXED BY jobs_due WHERE state = 'scheduled' AND ${NAMED}
+      GROUP BY queue
+    UNION ALL SELECT queue, state, count(*) FROM jobs INDEXED BY jobs_expiry WHERE state = 'running' AND ${NAMED}
+      GROUP BY queue
+    UNION ALL SELECT queue, state, sum(count) AS total FROM tallies WHERE ${NAMED} GROUP BY queue, state HAVING total > 0
     ORDER BY queue, state`,
+  deleteJob: "DELETE FROM jobs WHERE id = ?1",
   unmet: `SELECT d.job_id AS job, d.parent_id AS parent, d.kind, parent.state,
       coalesce(parent.finished_at_ms, iif(parent.state = 'running', parent.started_at_ms, parent.created_at_ms)) AS since_ms
-    FROM dependencies AS d JOIN jobs AS parent ON parent.id = d.parent_id
-    WHERE d.job_id IN (SELECT value FROM json_each(?1)) AND parent.state <> 'completed'
+    FROM dependencies AS d JOIN jobs AS parent ON parent.id = d.parent_id JOIN jobs AS child ON child.id = d.job_id
+    WHERE d.job_id IN (SELECT value FROM json_each(?1)) AND child.state = 'blocked' AND parent.state <> 'completed'
       AND (d.kind = 'success' OR parent.state NOT IN ('failed', 'cancelled'))
     ORDER BY d.job_id, d.parent_id`,
 
@@ -140,14 +164,6 @@ export const SQL = {
   setLearned: `INSERT INTO learned (subject, runs, gaps, lease_ms) VALUES (?1, ?2, ?3, ?4)
     ON CONFLICT (subject) DO UPDATE SET runs = ?2, gaps = ?3, lease_ms = ?4`,
   subjectOf: "SELECT key, queue FROM jobs WHERE id = ?1",
-
-  backlog: `SELECT
-    (SELECT count(*) FROM jobs WHERE state = 'pending' AND ${MINE}) AS pending,
-    (SELECT count(*) FROM jobs WHERE state = 'running' AND ${MINE}) AS running,
-    (SELECT count(*) FROM jobs WHERE state = 'scheduled' AND token > 0 AND ${MINE}) AS retrying,
-    (SELECT count(*) FROM jobs WHERE state = 'scheduled' AND token = 0 AND ${MINE})
-      + (SELECT count(*) FROM jobs WHERE state = 'blocked' AND ${MINE}) AS waiting,
-    (SELECT min(run_at_ms) FROM jobs WHERE state = 'scheduled' AND ${MINE}) AS next_due_ms`,
 
   setPaused: `INSERT INTO queues (name, paused_at_ms) VALUES (?1, ?2)
     ON CONFLICT (name) DO UPDATE SET paused_at_ms = iif(?2 IS NULL, NULL, coalesce(paused_at_ms, ?2))`,
@@ -159,8 +175,10 @@ export const SQL = {
   getMeta: "SELECT value FROM meta WHERE name = ?1",
   setMeta: "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = ?2",
   newestCheckpoint: "SELECT max(id) AS id FROM checkpoints",
-  touchedTasks: "SELECT DISTINCT task FROM checkpoints WHERE id > ?1 AND task IS NOT NULL",
-  touchedJobs: "SELECT DISTINCT job_id FROM checkpoints WHERE id > ?1 AND task IS NULL",
+  fullTasks: `SELECT DISTINCT task FROM checkpoints AS new WHERE id > ?1 AND task IS NOT NULL
+    AND EXISTS (SELECT 1 FROM checkpoints WHERE task = new.task LIMIT 1 OFFSET ?2)`,
+  fullJobs: `SELECT DISTINCT job_id FROM checkpoints AS new WHERE id > ?1 AND task IS NULL
+    AND EXISTS (SELECT 1 FROM checkpoints WHERE job_id = new.job_id LIMIT 1 OFFSET ?2)`,
   trimTask: `DELETE FROM checkpoints WHERE task = ?1 AND ${SPARE}
     AND id NOT IN (SELECT id FROM checkpoints WHERE task = ?1 ORDER BY id DESC LIMIT ?2)`,
   trimJob: `DELETE FROM checkpoints WHERE job_id = ?1 AND ${SPARE}

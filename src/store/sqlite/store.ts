@@ -3,19 +3,22 @@
  */
 
 import { statSync } from "node:fs";
-import type { Clock, Random } from "../../core/clock.ts";
+import type { Clock, MachineTime, Random } from "../../core/clock.ts";
 import type { NewJob } from "../../core/job.ts";
 import type { LogChunk, SweepCounts, WorkerRecord } from "../../core/records.ts";
 import type { SqlDatabase } from "../../platform/platform.ts";
-import type { CheckpointQuery, ExpiredQuery, ListQuery, PruneQuery, Selection } from "../queries.ts";
+import type { CheckpointQuery, ExpiredQuery, ListQuery, LogQuery, PruneQuery, Selection } from "../queries.ts";
 import type * as Contract from "../store.ts";
-import { cancel, noteRecovery, recovery, retry, trimCheckpoints } from "./change.ts";
-import { acquire, appendLogs, extend, firstReady, mayAcquire, noteProcess, promote } from "./claim.ts";
+import { cancel, noteRecovery, recovery, retry } from "./change.ts";
+import { acquire, appendLogs, extend, firstReady, isDue, mayAcquire, noteProcess, promote } from "./claim.ts";
 import { enqueue, enqueueAll } from "./enqueue.ts";
+import { explain } from "./failure.ts";
 import { learned } from "./learned.ts";
-import { backlog, checkpoints, counts, expired, jobs, list, parents } from "./read.ts";
+import { list } from "./list.ts";
+import { backlog, checkpoints, counts, expired, jobs, parents } from "./read.ts";
 import { toAttempt, toWorker, workerColumns } from "../rows.ts";
-import { checkpoint, recover, settle } from "./settle.ts";
+import { recover } from "./recover.ts";
+import { checkpoint, settle } from "./settle.ts";
 import { Statements } from "./statements.ts";
 import { watchCommits } from "./watch.ts";
 import { RANK, Writer } from "./writer.ts";
@@ -29,6 +32,7 @@ export interface SqliteStoreOptions {
 
 export class SqliteStore implements Contract.Store {
   readonly location: string;
+  readonly shares_clock = true;
   readonly #database: SqlDatabase;
   readonly #statements: Statements;
   readonly #writer: Writer;
@@ -48,12 +52,12 @@ export class SqliteStore implements Contract.Store {
   }
 
   enqueueAll(batches: AsyncIterable<readonly NewJob[]>) {
-    return this.#writer.writeLong(() => enqueueAll(this.#statements, batches, this.#now()));
+    return this.#writer.writeLong((step) => enqueueAll(this.#statements, batches, this.#now(), step));
   }
 
   async acquire(request: Contract.AcquireRequest) {
     // Many idle workers wake up for one new job: those that find nothing must not queue for the write lock.
-    if (!mayAcquire(this.#statements, request, this.#now())) return [];
+    if (!this.#read(() => mayAcquire(this.#statements, request, this.#now()))) return [];
     for (;;) {
       const grants = await this.#writer.write(RANK.normal, () => acquire(this.#statements, request, this.#now()));
       if (grants !== null) return grants;
@@ -81,7 +85,7 @@ export class SqliteStore implements Contract.Store {
   }
 
   async expired(query: ExpiredQuery) {
-    return expired(this.#statements, query, this.#now());
+    return this.#read(() => expired(this.#statements, query, this.#now()));
   }
 
   recover(requests: readonly Contract.RecoverRequest[]) {
@@ -97,44 +101,45 @@ export class SqliteStore implements Contract.Store {
   }
 
   async cancelRequests(holder: string) {
-    return this.#statements.get("cancelRequests").all(holder) as { id: number; token: number }[];
+    return this.#read(() => this.#statements.get("cancelRequests").all(holder) as { id: number; token: number }[]);
   }
 
   async jobs(ids: readonly number[]) {
-    return jobs(this.#statements, ids);
+    return this.#read(() => jobs(this.#statements, ids));
   }
 
   async list(query: ListQuery) {
-    return list(this.#statements, query);
+    return this.#read(() => list(this.#statements, query));
   }
 
   async attempts(id: number) {
-    return this.#statements.get("attempts").all(id).map(toAttempt);
+    return this.#read(() => this.#statements.get("attempts").all(id).map(toAttempt));
   }
 
   async checkpoints(query: CheckpointQuery) {
-    return checkpoints(this.#statements, query);
+    return this.#read(() => checkpoints(this.#statements, query));
   }
 
-  async logs({ job, attempt, from, limit }: { job: number; attempt: number; from: number; limit: number }) {
-    return this.#statements.get("logs").all(job, attempt, from, limit) as unknown as LogChunk[];
+  async logs({ job, attempt, from, limit }: LogQuery) {
+    const rows = this.#read(() => this.#statements.get("logs").all(job, attempt, from, limit));
+    return rows as unknown as LogChunk[];
   }
 
   async counts(only?: Selection) {
-    return counts(this.#statements, only);
+    return this.#read(() => counts(this.#statements, only));
   }
 
   async parents(ids: readonly number[]) {
-    return parents(this.#statements, ids);
+    return this.#read(() => parents(this.#statements, ids));
   }
 
   async learned(subjects: readonly string[]) {
-    return subjects.map((subject) => learned(this.#statements, subject));
+    return this.#read(() => subjects.map((subject) => learned(this.#statements, subject)));
   }
 
   async prunable(query: PruneQuery) {
     const { prunable } = await import("./prune.ts");
-    return prunable(this.#statements, query, this.#now());
+    return this.#read(() => prunable(this.#statements, query, this.#now()));
   }
 
   async prune(query: PruneQuery & { limit: number }) {
@@ -144,7 +149,8 @@ export class SqliteStore implements Contract.Store {
 
   /** Folds back what it can without waiting for anybody; a reader that is in the way is asked again next time. */
   async tidy() {
-    if (walBytes(this.location) > TIDY_WAL_BYTES) this.#statements.sql("PRAGMA wal_checkpoint(TRUNCATE)").all();
+    if (walBytes(this.location) <= TIDY_WAL_BYTES) return;
+    this.#writer.outside(() => this.#statements.sql("PRAGMA wal_checkpoint(TRUNCATE)").all());
   }
 
   async diagnose() {
@@ -159,26 +165,25 @@ export class SqliteStore implements Contract.Store {
   }
 
   async pausedQueues() {
-    return this.#statements
-      .get("pausedQueues")
-      .all()
-      .map(({ name }) => name as string);
+    const rows = this.#read(() => this.#statements.get("pausedQueues").all());
+    return rows.map(({ name }) => name as string);
   }
 
   async retryCounts() {
-    return this.#statements.get("retryCounts").all() as { retries: number; jobs: number }[];
+    return this.#read(() => this.#statements.get("retryCounts").all() as { retries: number; jobs: number }[]);
   }
 
   async backlog(query: { queues: readonly string[] | null; task: string | null }) {
-    return backlog(this.#statements, query);
+    return this.#read(() => backlog(this.#statements, query));
   }
 
   async topPriority({ queues, task }: { queues: readonly string[] | null; task: string | null }) {
-    return (firstReady(this.#statements, queues, task)?.["priority"] ?? null) as number | null;
+    const first = this.#read(() => firstReady(this.#statements, queues, task));
+    return (first?.["priority"] ?? null) as number | null;
   }
 
   async nextDue() {
-    return (this.#statements.get("nextDue").get()?.["at_ms"] ?? null) as number | null;
+    return this.#read(() => this.#statements.get("nextDue").get()?.["at_ms"] ?? null) as number | null;
   }
 
   async saveWorker(worker: WorkerRecord) {
@@ -188,10 +193,11 @@ export class SqliteStore implements Contract.Store {
   }
 
   async workers(query?: { live_on: string }) {
-    const rows =
+    const rows = this.#read(() =>
       query === undefined
         ? this.#statements.get("workers").all()
-        : this.#statements.get("workersLiveOn").all(query.live_on);
+        : this.#statements.get("workersLiveOn").all(query.live_on),
+    );
     return rows.map(toWorker);
   }
 
@@ -200,20 +206,28 @@ export class SqliteStore implements Contract.Store {
   }
 
   async recovery() {
-    return recovery(this.#statements);
+    return this.#read(() => recovery(this.#statements));
   }
 
   async promote() {
     let total = 0;
-    for (;;) {
-      const { count, all } = await this.#writer.write(RANK.housekeeping, () => promote(this.#statements, this.#now()));
+    // Most often nothing is due, and then nobody needs the lock.
+    while (isDue(this.#statements, this.#now())) {
+      const { count } = await this.#writer.write(RANK.housekeeping, () => promote(this.#statements, this.#now()));
       total += count;
-      if (all) return total;
     }
+    return total;
   }
 
-  trimCheckpoints(keep: number) {
-    return this.#writer.write(RANK.housekeeping, () => trimCheckpoints(this.#statements, keep));
+  async trimCheckpoints(keep: number) {
+    const { trimmable, trim } = await import("./trim.ts");
+    const { found, done } = this.#read(() => trimmable(this.#statements, keep));
+    let removed = 0;
+    for (const part of found) {
+      removed += await this.#writer.write(RANK.housekeeping, () => trim(this.#statements, part, keep));
+    }
+    if (done !== null) await this.#writer.write(RANK.housekeeping, () => done(this.#statements));
+    return removed;
   }
 
   watch(changed: () => void) {
@@ -222,6 +236,13 @@ export class SqliteStore implements Contract.Store {
     return () => {
       if (this.#watches.delete(stop)) stop();
     };
+  }
+
+  async noticeJump(now: MachineTime, hold_ms: number) {
+    const { isSteady, noticeJump } = await import("./jump.ts");
+    const reading = { ...now, hold_ms, wall_ms: this.#now() };
+    if (this.#read(() => isSteady(this.#statements, reading))) return false;
+    return this.#writer.write(RANK.housekeeping, () => noticeJump(this.#statements, reading));
   }
 
   async now() {
@@ -238,6 +259,14 @@ export class SqliteStore implements Contract.Store {
     await this.#writer.settled();
     if (options.exiting && walBytes(this.location) < SHORT_WAL_BYTES) this.#database.closeKeepingWal();
     else this.#database.close();
+  }
+
+  #read<T>(work: () => T): T {
+    try {
+      return work();
+    } catch (error) {
+      throw explain(error, this.location);
+    }
   }
 
   #now(): number {

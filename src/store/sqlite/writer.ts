@@ -8,11 +8,14 @@
  */
 
 import type { Random } from "../../core/clock.ts";
-import { assert, LeaseError } from "../../core/errors.ts";
+import { LeaseError } from "../../core/errors.ts";
 import { formatDuration } from "../../core/duration.ts";
 import type { SqlDatabase, SqlStatement } from "../../platform/platform.ts";
 import { explain, isBusy, isStoreFailure } from "./failure.ts";
 import { rollback } from "./rollback.ts";
+
+/** One step of a long transaction. */
+export type Step = <T>(work: () => T) => T;
 
 /** What must not wait comes first in a commit. */
 export const RANK = { holder: 0, normal: 1, housekeeping: 2 } as const;
@@ -41,8 +44,11 @@ export class Writer {
   #scheduled = false;
   #patient: ReturnType<typeof setTimeout> | null = null;
   #idle: (() => void)[] = [];
-  /** A long transaction is open. */
+  /** A long transaction is open, or about to be. */
   #held = false;
+  /** How many of them are open or wait for their turn, and the end of the last. */
+  #long = 0;
+  #lastLong = Promise.resolve();
 
   constructor(database: SqlDatabase, options: { path: string; random: Random; busy_limit_ms: number }) {
     this.#database = database;
@@ -66,21 +72,43 @@ export class Writer {
     });
   }
 
-  /** One transaction that takes its time; what else is asked of this writer meanwhile waits for its end. */
-  async writeLong<T>(run: () => Promise<T>): Promise<T> {
-    assert(!this.#held, "one long transaction at a time");
+  /**
+   * One transaction that takes its time; what else is asked of this writer meanwhile waits for its end. What `run`
+   * does to the database it does through `step`: other errors than the engine's come back as they are.
+   */
+  async writeLong<T>(run: (step: Step) => Promise<T>): Promise<T> {
+    this.#long += 1;
+    const before = this.#lastLong;
+    const turn = Promise.withResolvers<void>();
+    this.#lastLong = turn.promise;
+    await before;
     this.#held = true;
     try {
       await this.#beginLong();
-      const result = await run();
-      this.#commit.run();
+      const result = await run((work) => this.#step(work));
+      this.#step(() => this.#commit.run());
       return result;
     } catch (error) {
       rollback(this.#database);
-      throw explain(error, this.#path);
+      throw error;
     } finally {
       this.#held = false;
-      if (this.#waiting.length > 0) this.#schedule();
+      this.#long -= 1;
+      this.#schedule();
+      turn.resolve();
+    }
+  }
+
+  /** Does what can't be done inside a transaction, unless a long one is open. */
+  outside(work: () => void): void {
+    if (!this.#held) this.#step(work);
+  }
+
+  #step<T>(work: () => T): T {
+    try {
+      return work();
+    } catch (error) {
+      throw explain(error, this.#path);
     }
   }
 
@@ -91,7 +119,7 @@ export class Writer {
         this.#begin.run();
         return;
       } catch (error) {
-        if (!isBusy(error)) throw error;
+        if (!isBusy(error)) throw explain(error, this.#path);
         if (performance.now() > deadline_ms) throw this.#locked();
         await new Promise((done) => setTimeout(done, this.#pause_ms()));
       }
@@ -100,7 +128,7 @@ export class Writer {
 
   /** Resolves when nothing is waiting to be written. */
   settled(): Promise<void> {
-    if (this.#waiting.length === 0) return Promise.resolve();
+    if (this.#waiting.length === 0 && this.#long === 0) return Promise.resolve();
     return new Promise((resolve) => this.#idle.push(resolve));
   }
 
@@ -123,7 +151,7 @@ export class Writer {
     const batch = this.#waiting.toSorted((a, b) => a.rank - b.rank);
     this.#waiting = [];
     if (batch.length > 0) this.#commitAll(batch);
-    if (this.#waiting.length > 0) return;
+    if (this.#waiting.length > 0 || this.#long > 0) return;
     for (const resolve of this.#idle.splice(0)) resolve();
   }
 

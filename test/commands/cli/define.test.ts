@@ -45,6 +45,6 @@ describe("a command definition", () => {
       rest: "none",
       run: async () => 0,
     });
-    expect(Object.keys(flags)).toEqual(["once", "store", "trust_store", "color", "verbose", "help"]);
+    expect(Object.keys(flags)).toEqual(["once", "store", "trust_store", "config", "color", "verbose", "help"]);
   });
 });

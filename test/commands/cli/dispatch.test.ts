@@ -1,6 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { dispatch } from "../../../src/commands/cli/dispatch.ts";
 import type { Io } from "../../../src/commands/cli/define.ts";
+import { LeaseError } from "../../../src/core/errors.ts";
 import { answer } from "./fixture.ts";
 
 const lease = (line: string, more?: Partial<Io>) => answer(dispatch, line === "" ? [] : line.split(" "), more);
@@ -57,6 +58,28 @@ describe("an error", () => {
     expect(code).toBe(125);
     expect(stderr).toStartWith("lease: unexpected error: x is not\\na function\n");
     expect(stderr).toContain("fixture.ts");
+  });
+
+  test("that was planned shows where it happened with --verbose, too, and what caused it", async () => {
+    const { code, stderr } = await lease("fail lost -v");
+    expect(code).toBe(4);
+    expect(stderr).toStartWith("lease: the lease\\nis \\x1b[31mlost\n    at ");
+    const caused = new LeaseError("store_failed", "it broke", { cause: new TypeError("deep\u001b[2J down") });
+    const broken = { group: "g", description: "d", load: () => Promise.reject(caused) };
+    const told = await answer((raw, _, io) => dispatch(raw, { broken }, io), ["broken", "-v"]);
+    expect(told.code).toBe(125);
+    expect(told.stderr).toMatch(
+      /^lease: it broke\n(?: +at .*\n)+caused by TypeError: deep\\x1b\[2J down\n(?: +at .*\n)+$/,
+    );
+  });
+
+  test("shows it with LEASE_VERBOSE, and not for flags that only have a v in them", async () => {
+    expect((await lease("fail", { env: { LEASE_VERBOSE: "1" } })).stderr).toContain("fixture.ts");
+    expect((await lease("fail", { env: { LEASE_VERBOSE: "0" } })).stderr).not.toContain("fixture.ts");
+    expect((await lease("enqueue -qvip --bogus")).stderr).toBe(
+      "lease: unknown flag --bogus; see lease enqueue --help\n",
+    );
+    expect((await lease("enqueue --bogus -- -v")).stderr).not.toContain("\n ");
   });
 
   test("while a command is loaded is reported like any other", async () => {

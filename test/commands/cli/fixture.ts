@@ -1,7 +1,6 @@
 /** A small lease for the tests of the command line: three commands that tell what they were given. */
 
-import { command, type Io } from "../../../src/commands/cli/define.ts";
-import type { Commands } from "../../../src/commands/cli/dispatch.ts";
+import { command, type Commands, type Io } from "../../../src/commands/cli/define.ts";
 import { LeaseError } from "../../../src/core/errors.ts";
 
 export const enqueue = command({

@@ -35,12 +35,15 @@ describe("the help of a command", () => {
     ]);
   });
 
-  test("ends with examples and notes", () => {
-    expect(help(80).split("\n").slice(-10)).toEqual([
+  test("ends with examples, what can be set otherwise, and notes", () => {
+    expect(help(80).split("\n").slice(-13)).toEqual([
       "",
       "Examples",
       "  lease enqueue -- ./build.sh release",
       "      runs exactly this argv",
+      "",
+      "Flags that are not given are taken from the environment (LEASE_ENQUEUE_QUEUE) or",
+      "from [enqueue] in lease.toml (queue = …): queue, if_exists, beat, pty, env.",
       "",
       "The environment is not recorded.",
       "",

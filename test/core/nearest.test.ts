@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
-import { nearest } from "../../../src/commands/cli/nearest.ts";
+import { nearest } from "../../src/core/nearest.ts";
 
 const commands = ["enqueue", "worker", "watchdog", "inspect", "run", "wait", "ui"];
 

@@ -1,0 +1,100 @@
+/** Every command by name, in the order in which help lists them. Only the one that is asked for gets loaded. */
+
+import type { Commands } from "./cli/define.ts";
+import enqueue from "./enqueue.ts";
+
+const ROLES = "The four roles";
+const JOBS = "Around jobs";
+const INSIDE = "Inside a job";
+const REST = "The rest";
+
+export const COMMANDS: Commands = {
+  enqueue: {
+    group: ROLES,
+    description: "queue a command and print its id",
+    also: ["add", "push", "submit"],
+    // Not lazy: it is what scripts call thousands of times a day, and a piece loaded by itself costs it half a millisecond.
+    load: async () => enqueue,
+  },
+  worker: {
+    group: ROLES,
+    description: "run queued jobs",
+    also: ["work", "start"],
+    load: async () => (await import("./worker.ts")).default,
+  },
+  watchdog: {
+    group: ROLES,
+    description: "recover jobs whose worker hangs or is gone",
+    also: ["sweep", "recover"],
+    load: async () => (await import("./watchdog.ts")).default,
+  },
+  inspect: {
+    group: ROLES,
+    description: "show what is going on, or all about a job",
+    also: ["status", "list", "ls", "show"],
+    load: async () => (await import("./inspect.ts")).default,
+  },
+  logs: {
+    group: JOBS,
+    description: "show what a job printed",
+    also: ["log", "tail", "follow"],
+    load: async () => (await import("./logs.ts")).default,
+  },
+  cancel: {
+    group: JOBS,
+    description: "end jobs for good",
+    also: ["kill", "rm", "remove", "delete"],
+    load: async () => (await import("./cancel.ts")).default,
+  },
+  retry: {
+    group: JOBS,
+    description: "run finished jobs again",
+    also: ["restart", "requeue"],
+    load: async () => (await import("./retry.ts")).default,
+  },
+  pause: {
+    group: JOBS,
+    description: "take no more jobs of a queue",
+    also: ["stop", "hold"],
+    load: async () => (await import("./pause.ts")).default,
+  },
+  resume: {
+    group: JOBS,
+    description: "take jobs of a paused queue again",
+    also: ["continue", "unpause"],
+    load: async () => (await import("./resume.ts")).default,
+  },
+  beat: {
+    group: INSIDE,
+    description: "prove that the job works, and hear whether to go on",
+    also: ["heartbeat", "ping"],
+    load: async () => (await import("./beat.ts")).default,
+  },
+  checkpoint: {
+    group: INSIDE,
+    description: "note how far the job is, for its next attempt",
+    load: async () => (await import("./checkpoint.ts")).default,
+  },
+  guard: {
+    group: INSIDE,
+    description: "run a command only while the lease is held",
+    load: async () => (await import("./guard.ts")).default,
+  },
+  doctor: {
+    group: REST,
+    description: "look for what is wrong, and say what to do",
+    also: ["check", "health", "diagnose", "config"],
+    load: async () => (await import("./doctor.ts")).default,
+  },
+  completions: {
+    group: REST,
+    description: "complete commands, flags, queues and ids in a shell",
+    also: ["completion"],
+    load: async () => (await import("./completions.ts")).default,
+  },
+  version: {
+    group: REST,
+    description: "show the version",
+    load: async () => (await import("./version.ts")).default,
+  },
+};

@@ -1,0 +1,119 @@
+/** Completion for zsh: one `_arguments` call per command, with the description of every flag. */
+
+import type { Model, Option, Values } from "./model.ts";
+import { quoted, unescaped } from "./shell.ts";
+
+export function zshScript({ commands, front }: Model): string {
+  const described = commands.map(({ name, description }) => `    ${quoted(`${name}:${description}`)}`);
+  const cases = commands.map(({ name, options, operand }) => {
+    const specs = [...options.flatMap(optionSpecs), ...operandSpecs(operand)];
+    return `    ${name})\n      _arguments -s -S ${specs.map((spec) => `\\\n        ${spec}`).join(" ")}\n      ;;`;
+  });
+  const frontSpecs = front.flatMap(optionSpecs).map((spec) => `    ${spec} \\`);
+  return unescaped(TEMPLATE)
+    .replace("@COMMANDS@", () => described.join("\n"))
+    .replace("@FRONT@", () => frontSpecs.join("\n"))
+    .replace("@CASES@", () => cases.join("\n"));
+}
+
+/** `'(-q --queue)'{-q+,--queue=}'[Queue]:NAME:_lease_queues'`, as one word per spelling: no brace expansion needed. */
+function optionSpecs({ long, short, description, repeatable, value }: Option): string[] {
+  const names = [long, ...(short === null ? [] : [short])];
+  const excluded = repeatable ? "*" : `(${names.join(" ")})`;
+  const message = value === null ? "" : `:${escaped(value.hint)}:${actionOf(value)}`;
+  return names.map((name) => {
+    const joint = value === null ? "" : name === long ? "=" : "+";
+    return quoted(`${excluded}${name}${joint}[${escaped(description)}]${message}`);
+  });
+}
+
+function operandSpecs(values: Values): string[] {
+  if (values.completer === "program")
+    return [quoted("(-)1:command: _command_names -e"), quoted("*::argument: _normal")];
+  if (values.completer === "none" && values.words.length === 0) return [];
+  return [quoted(`*:word:${actionOf(values)}`)];
+}
+
+const ACTIONS = {
+  none: " ",
+  files: "_files",
+  folders: "_files -/",
+  at_file: "_lease_at_file",
+  program: "_command_names -e",
+  // With a space before them they are called with just these words.
+  queues: " _lease_ask queues",
+  tasks: " _lease_ask tasks",
+  ids: " _lease_ask ids",
+} as const;
+
+function actionOf({ words, completer }: Values): string {
+  if (words.length === 0) return ACTIONS[completer];
+  if (completer === "none") return `(${words.join(" ")})`;
+  return `{ compadd -- ${words.join(" ")}; ${ACTIONS[completer]} }`;
+}
+
+function escaped(text: string): string {
+  return text.replaceAll(/[\\[\]:]/g, (character) => `\\${character}`);
+}
+
+const TEMPLATE = String.raw`#compdef lease
+# zsh completion for lease; written by: lease completions zsh
+# Keep it as _lease in a folder of $fpath, or try it with: source <(lease completions zsh)
+
+# Names from the store that the line names, with what they are.
+_lease_ask() {
+  local kind=$1 line name i
+  local -a names described where
+  for ((i = 1; i < $#_lease_line; i++)); do
+    case $_lease_line[i] in
+      --store|--config) where+=("$_lease_line[i]=$\{(Q)_lease_line[i + 1]/#\~/$HOME}") ;;
+      --store=*|--config=*) where+=("$\{(Q)_lease_line[i]}") ;;
+    esac
+  done
+  for line in "$\{(@f)$(_call_program $kind $\{(q)_lease_line[1]} completions --query $kind $\{(q)where} 2>/dev/null)}"; do
+    [[ -n $line ]] || continue
+    name=$\{line%%$'\t'*}
+    names+=("$name")
+    described+=("$\{line/$'\t'/  }")
+  done
+  (( $#names )) && compadd -V $kind -d described -a names
+}
+
+_lease_at_file() {
+  compset -P @ && _files
+}
+
+_lease() {
+  local curcontext=$curcontext state
+  local -a line _lease_commands _lease_line
+  local -A opt_args
+  _lease_line=("$\{words[@]}")
+  _lease_commands=(
+@COMMANDS@
+  )
+  _arguments -C -S \
+@FRONT@
+    '1: :->command' \
+    '*:: :->words' && return
+  case $state in
+    command) _describe -t commands command _lease_commands ;;
+    words)
+      curcontext=$\{curcontext%:*:*}:lease-$words[1]:
+      _lease_words
+      ;;
+  esac
+}
+
+_lease_words() {
+  # _arguments does not see the end of the flags where they have not begun.
+  if [[ $words[2] == -- ]] && ((CURRENT > 2)); then
+    words[2]=()
+    ((CURRENT--))
+  fi
+  case $words[1] in
+@CASES@
+  esac
+}
+
+if [[ $funcstack[1] == _lease ]]; then _lease "$@"; else compdef _lease lease; fi
+`;

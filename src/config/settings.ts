@@ -1,0 +1,72 @@
+/**
+ * Which flags can also be set by the environment and by lease.toml: those of every command at the top of the file, the
+ * others in a table with the command's name. `trust_store` is not among them, and never will be: whoever could write
+ * the file would say by it that they may.
+ *
+ * Names are those of the flags, in snake_case; LEASE_STORE, LEASE_WORKER_SLOTS. The command's name in the variable
+ * keeps it apart from what a job is told about itself (LEASE_QUEUE, LEASE_TASK): what a job enqueues does not go to the
+ * job's own queue.
+ */
+
+/**
+ * What a value may be. `text`: text or a number, read like the flag's. `switch`: true or false. `list`: several texts.
+ * `path`: a file, in lease.toml from where that is. `place`: the same, or an address.
+ */
+export type SettingKind = "text" | "switch" | "list" | "path" | "place";
+
+export type Table = Readonly<Record<string, SettingKind>>;
+
+export const SHARED_SETTINGS = { store: "place", color: "text", verbose: "switch" } as const satisfies Table;
+
+const JOB_SETTINGS = {
+  queue: "text",
+  task: "text",
+  if_exists: "text",
+  priority: "text",
+  retries: "text",
+  backoff: "text",
+  retry_on: "text",
+  fatal_exit: "text",
+  lease: "text",
+  beat: "text",
+  timeout: "text",
+  pty: "switch",
+  env: "list",
+  log_limit: "text",
+  output_limit: "text",
+} as const satisfies Table;
+
+export const COMMAND_SETTINGS: Readonly<Record<string, Table>> = {
+  enqueue: JOB_SETTINGS,
+  worker: {
+    queue: "list",
+    task: "text",
+    slots: "text",
+    min: "text",
+    max: "text",
+    scale_up_at: "text",
+    scale_down_after: "text",
+    name: "text",
+    log_dir: "path",
+    preempt: "switch",
+    poll: "text",
+    sweep: "switch",
+    drain: "text",
+    grace: "text",
+    lease: "text",
+    interval: "text",
+    beat: "text",
+  },
+  watchdog: {
+    every: "text",
+    grace: "text",
+    checkpoints: "switch",
+    keep_checkpoints: "text",
+    prune: "text",
+  },
+};
+
+/** The variable that sets a flag, of one command or of all. */
+export function variableName(command: string | null, key: string): string {
+  return (command === null ? `LEASE_${key}` : `LEASE_${command}_${key}`).toUpperCase();
+}
