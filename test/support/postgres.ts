@@ -35,17 +35,12 @@ export interface Server {
 
 /** A server of one's own, with settings of one's own. */
 export async function startPostgres(settings: readonly string[] = []): Promise<Server> {
-  const folder = mkdtempSync(join(tmpdir(), "lease-postgres-"));
+  // In memory where that is possible: syncs are then as cheap as tests need them.
+  const folder = mkdtempSync(join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), "lease-postgres-"));
   // Run by root it changes to a user who must be able to get here.
   chmodSync(folder, 0o755);
   const port = await freePort();
-  const flags = [
-    "listen_addresses=127.0.0.1",
-    "unix_socket_directories=",
-    "fsync=off",
-    "max_connections=200",
-    ...settings,
-  ];
+  const flags = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200", ...settings];
   const server = new EmbeddedPostgres({
     databaseDir: join(folder, "data"),
     port,
@@ -127,18 +122,25 @@ export class Schema {
   readonly name = `t_${process.pid}_${Date.now().toString(36)}_${++schemas}`;
   readonly url: string;
   readonly sql: postgres.Sql;
-  #ahead_ms = 0;
 
   constructor(server_url: string) {
     this.url = `${server_url}?schema=${this.name}`;
     this.sql = postgres(server_url, { max: 1, onnotice: () => {} });
   }
 
-  /** The database's clock, as this store reads it, from now on shows so much more. */
-  async advance(ms: number): Promise<void> {
-    this.#ahead_ms += ms;
-    await this.sql.unsafe(`CREATE OR REPLACE FUNCTION ${this.name}.now_ms() RETURNS bigint LANGUAGE sql VOLATILE AS
-      'SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint + ${this.#ahead_ms}'`);
+  /** From now on the store's clock shows so much more than the server's. */
+  async shiftClock(ms: number): Promise<void> {
+    await this.#defineClock(`floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint + ${ms}`);
+  }
+
+  /** From now on the store's clock stands still, and moves when it is set again. */
+  async setClock(now_ms: number): Promise<void> {
+    await this.#defineClock(`${now_ms}::bigint`);
+  }
+
+  async #defineClock(expression: string): Promise<void> {
+    const head = `CREATE OR REPLACE FUNCTION ${this.name}.now_ms() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE`;
+    await this.sql.unsafe(`${head} AS 'SELECT ${expression}'`);
   }
 
   async drop(): Promise<void> {

@@ -77,6 +77,9 @@ export interface TimedExtend {
   asked_at_ms: number;
 }
 
+/** A request that had to be made again: shorter waits are part of every round trip. */
+const LONG_WAIT_MS = 500;
+
 export async function extend(
   statements: Statements,
   connection: Connection,
@@ -85,7 +88,8 @@ export async function extend(
 ): Promise<ExtendAnswer[]> {
   const aged = timed.map(({ request, asked_at_ms }) => {
     const { beat_age_ms } = request;
-    return { ...request, beat_age_ms: beat_age_ms === null ? null : Math.round(beat_age_ms + now_ms - asked_at_ms) };
+    const waited_ms = now_ms - asked_at_ms < LONG_WAIT_MS ? 0 : now_ms - asked_at_ms;
+    return { ...request, beat_age_ms: beat_age_ms === null ? null : Math.round(beat_age_ms + waited_ms) };
   });
   const rows = await statements.run(connection, "extend", [
     numbers(aged.map(({ id }) => id)),

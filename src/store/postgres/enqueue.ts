@@ -7,12 +7,12 @@ import { LeaseError } from "../../core/errors.ts";
 import type { NewJob, StateName } from "../../core/job.ts";
 import { checkNewJob } from "../../core/new_job.ts";
 import type { SqlRow } from "../../platform/platform.ts";
-import { envColumn, leaseColumn, settingsColumn } from "../rows.ts";
 import type { BulkEnqueued, Enqueued } from "../store.ts";
-import { booleans, bytes, numbers, texts } from "./arrays.ts";
+import { bytes, numbers, texts } from "./arrays.ts";
 import { cancelWaiting } from "./change.ts";
 import { addDependencies, freeChildren } from "./dependencies.ts";
-import type { Connection, Param } from "./link.ts";
+import type { Connection } from "./link.ts";
+import { jobColumns } from "./new_jobs.ts";
 import type { Statements } from "./sql.ts";
 
 /** Somebody else took a key or started a job between our look and our write. */
@@ -71,6 +71,16 @@ export async function enqueueAll(
     }
   }
   return { ranges, created };
+}
+
+/** What has been read from a stream can't be read again, so a lost connection ends it. */
+export function onlyOnce<T>(batches: AsyncIterable<T>): () => AsyncIterable<T> {
+  let begun = false;
+  return () => {
+    if (begun) throw new LeaseError("store_failed", "the connection was lost before all jobs were in: try again");
+    begun = true;
+    return batches;
+  };
 }
 
 type Live = { id: number; state: StateName; awaited: boolean };
@@ -179,77 +189,4 @@ async function insert(
     await statements.run(connection, "insertInputs", lists);
   }
   return ids;
-}
-
-/** Most batches say the same of every job but its words: what is the same is sent once. */
-function jobColumns(jobs: readonly NewJob[]): Param[] {
-  const [first] = jobs;
-  const shared = <T>(values: readonly T[]): boolean => values.every((value) => value === values[0]);
-  const column = <T extends string | number>(values: (T | null)[], list: (values: (T | null)[]) => string) =>
-    shared(values) ? { list: "{}", common: values[0] ?? null } : { list: list(values), common: null };
-  const none = <T>(values: readonly (T | null)[], list: (values: readonly (T | null)[]) => string) =>
-    values.every((value) => value === null) ? "{}" : list(values);
-  const same_settings = jobs.every(({ settings }) => settings === first?.settings);
-  const settings = same_settings
-    ? [settingsColumn((first as NewJob).settings)]
-    : jobs.map((job) => settingsColumn(job.settings));
-  const queue = column(
-    jobs.map((job) => job.queue),
-    texts,
-  );
-  const priority = column(
-    jobs.map((job) => job.priority),
-    numbers,
-  );
-  const retries = column(
-    jobs.map((job) => job.settings.retries),
-    numbers,
-  );
-  const lease_ms = column(
-    jobs.map((job) => leaseColumn(job.settings)),
-    numbers,
-  );
-  const cwd = column(
-    jobs.map((job) => job.cwd),
-    texts,
-  );
-  const setting = column(settings, texts);
-  const env = column(
-    jobs.map((job) => envColumn(job.env)),
-    texts,
-  );
-  const blocked = jobs.map((job) => job.after.length + job.after_any.length > 0);
-  const has_input = jobs.map((job) => job.input !== null);
-  return [
-    queue.list,
-    priority.list,
-    none(
-      jobs.map((job) => job.run_at_ms),
-      numbers,
-    ),
-    jobs.every(({ delay_ms }) => delay_ms === 0) ? "{}" : numbers(jobs.map((job) => job.delay_ms)),
-    retries.list,
-    lease_ms.list,
-    none(
-      jobs.map((job) => job.task),
-      texts,
-    ),
-    none(
-      jobs.map((job) => job.key),
-      texts,
-    ),
-    texts(jobs.map((job) => JSON.stringify(job.argv))),
-    cwd.list,
-    setting.list,
-    env.list,
-    blocked.includes(true) ? booleans(blocked) : "{}",
-    has_input.includes(true) ? booleans(has_input) : "{}",
-    queue.common,
-    cwd.common,
-    setting.common,
-    env.common,
-    priority.common,
-    retries.common,
-    lease_ms.common,
-  ];
 }

@@ -65,10 +65,10 @@ const MEANINGS: Readonly<Record<string, readonly [ErrorCode, string]>> = {
   CONNECT_TIMEOUT: ["store_failed", "can't be reached: no answer in time"],
 };
 
-/** A LeaseError for what happened to the store at `location`; errors of ours come back as they are. */
-export function explain(error: unknown, location: string): LeaseError {
-  if (error instanceof LeaseError) return error;
+/** A LeaseError for what the engine or the way to it said about the store at `location`; others come back as they are. */
+export function explain(error: unknown, location: string): unknown {
   const code = codeOf(error);
+  if (error instanceof LeaseError || code === "") return error;
   const [meaning, advice] = MEANINGS[code] ?? [];
   if (meaning !== undefined) return new LeaseError(meaning, `store ${location} ${advice}`, { cause: error });
   if (LOST.has(code) || UNREACHABLE.has(code) || SERVER_AWAY.has(code)) {
@@ -76,9 +76,7 @@ export function explain(error: unknown, location: string): LeaseError {
     return new LeaseError("store_failed", message, { cause: error });
   }
   const text = errorText(error).split("\n")[0];
-  return new LeaseError("store_failed", `store ${location} failed: ${text}${code === "" ? "" : ` (${code})`}`, {
-    cause: error,
-  });
+  return new LeaseError("store_failed", `store ${location} failed: ${text} (${code})`, { cause: error });
 }
 
 export function uncertain(location: string, error: unknown): LeaseError {

@@ -69,7 +69,7 @@ async function readVersion(session: Session, statements: Statements): Promise<nu
     try {
       return await session.first((link) => versionOf(statements, link));
     } catch (error) {
-      const code = codeOf((error as LeaseError).cause);
+      const code = codeOf((error as { cause?: unknown }).cause);
       if (code === UNDEFINED_TABLE || code === UNDEFINED_SCHEMA) return null;
       if (code !== STARTING || performance.now() > deadline_ms) throw error;
       await new Promise((done) => setTimeout(done, PAUSE_MS));

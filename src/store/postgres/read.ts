@@ -62,6 +62,7 @@ export async function retryCounts(statements: Statements, connection: Connection
 const UNMET = `SELECT d.job_id AS job, d.parent_id AS parent, d.kind, parent.state, coalesce(parent.finished_at_ms,
     CASE parent.state WHEN 'running' THEN parent.started_at_ms ELSE parent.created_at_ms END) AS since_ms
   FROM lease.dependencies AS d JOIN lease.jobs AS parent ON parent.id = d.parent_id
+  JOIN lease.jobs AS child ON child.id = d.job_id AND child.state = 'blocked'
   WHERE d.job_id = ANY ($1::bigint[]) AND parent.state <> 'completed'
     AND (d.kind = 'success' OR parent.state NOT IN ('failed', 'cancelled'))
   ORDER BY d.job_id, d.parent_id`;

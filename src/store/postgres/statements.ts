@@ -5,6 +5,7 @@
  */
 
 import { UNLEARNED_LEASE_MS } from "../../core/learning.ts";
+import { NEW_JOBS } from "./new_jobs.ts";
 
 const JOB_COLUMNS = [
   "id state queue priority run_at_ms token failures retries lease_ms holder expires_at_ms cancel_requested_at_ms",
@@ -135,32 +136,12 @@ const settle = (fence: string) => `WITH ${CLOCK}, asked AS MATERIALIZED (SELECT 
 
 // ── The rest ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const NEW_JOB = {
-  queue: "text",
-  priority: "bigint",
-  run_at_ms: "bigint",
-  delay_ms: "bigint",
-  retries: "bigint",
-  lease_ms: "bigint",
-  task: "text",
-  key: "text",
-  argv: "text",
-  cwd: "text",
-  settings: "text",
-  env: "text",
-  blocked: "boolean",
-  has_input: "boolean",
-};
-/** $15 queue, $16 cwd, $17 settings, $18 env, $19 priority, $20 retries, $21 lease_ms: for all, where the list is empty. */
 const insertJobs = `WITH ${CLOCK}, given AS (
-    SELECT *, greatest(coalesce(run_at_ms, clock.ms), clock.ms + coalesce(delay_ms, 0)) AS due_ms
-    FROM ${rows(NEW_JOB)}, clock
+    SELECT *, greatest(coalesce(run_at_ms, clock.ms), clock.ms + delay_ms) AS due_ms FROM ${NEW_JOBS} AS job, clock
   ) INSERT INTO lease.jobs (state, queue, priority, run_at_ms, retries, lease_ms, created_at_ms, task, key, argv, cwd,
     settings, env, has_input)
-  SELECT CASE WHEN blocked IS TRUE THEN 'blocked' WHEN due_ms > ms THEN 'scheduled' ELSE 'pending' END,
-    coalesce(queue, $15), coalesce(priority, $19::bigint), due_ms, coalesce(retries, $20::bigint),
-    coalesce(lease_ms, $21::bigint), ms, task, key, argv, coalesce(cwd, $16), coalesce(settings, $17),
-    coalesce(env, $18), has_input IS TRUE
+  SELECT CASE WHEN blocked THEN 'blocked' WHEN due_ms > ms THEN 'scheduled' ELSE 'pending' END, queue, priority, due_ms,
+    retries, lease_ms, ms, task, key, argv, cwd, settings, env, has_input
   FROM given ORDER BY n`;
 
 const extend = `WITH ${CLOCK}, asked AS MATERIALIZED (SELECT *, clock.ms - beat_age_ms AS beat_at_ms,
@@ -198,7 +179,7 @@ export const SQL = {
   acquireAll: acquire(ALL(""), `${readyQueues("")}, `),
   acquireAllTask: acquire(ALL("AND task = $7"), `${readyQueues("AND task = $7")}, `),
   acquireOne: acquire(
-    "SELECT id FROM lease.jobs, due WHERE id = $7 AND state = 'pending' AND NOT due.found FOR UPDATE OF jobs",
+    "SELECT id FROM lease.jobs, due WHERE id = $7 AND state = 'pending' AND NOT due.found LIMIT $4 FOR UPDATE OF jobs",
   ),
   /** What an acquire was given whose answer was lost. $1 holder, $2 host, $3 request. */
   acquired: `WITH due AS (SELECT FALSE AS found), granted AS (

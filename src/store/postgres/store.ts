@@ -10,7 +10,7 @@ import { toAttempt } from "../rows.ts";
 import type * as Contract from "../store.ts";
 import { cancel, noteRecovery, recovery, retry, setPaused } from "./change.ts";
 import { acquire, promote, PROMOTE_LIMIT } from "./claim.ts";
-import { checkAll, enqueue, enqueueAll, insertPlain, isPlain } from "./enqueue.ts";
+import { checkAll, enqueue, enqueueAll, insertPlain, isPlain, onlyOnce } from "./enqueue.ts";
 import { Gather } from "./gather.ts";
 import { Holder, QUICK, waysOf } from "./holder.ts";
 import { learned } from "./learned.ts";
@@ -83,17 +83,8 @@ export class PostgresStore implements Contract.Store {
   }
 
   enqueueAll(batches: AsyncIterable<readonly NewJob[]>) {
-    let begun = false;
-    return this.#change(
-      "urgent",
-      async (statements, connection) => {
-        // What has been read can't be read again.
-        if (begun) throw new Error("the connection was lost in the middle of the batches");
-        begun = true;
-        return enqueueAll(statements, connection, batches);
-      },
-      ONCE,
-    );
+    const once = onlyOnce(batches);
+    return this.#change("urgent", (statements, connection) => enqueueAll(statements, connection, once()), ONCE);
   }
 
   async acquire(request: Contract.AcquireRequest) {
