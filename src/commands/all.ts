@@ -40,6 +40,11 @@ export const COMMANDS: Commands = {
     also: ["log", "tail", "follow"],
     load: async () => (await import("./logs.ts")).default,
   },
+  wait: {
+    group: JOBS,
+    description: "wait until jobs have ended; the exit code is theirs",
+    load: async () => (await import("./wait.ts")).default,
+  },
   cancel: {
     group: JOBS,
     description: "end jobs for good",
@@ -51,6 +56,12 @@ export const COMMANDS: Commands = {
     description: "run finished jobs again",
     also: ["restart", "requeue"],
     load: async () => (await import("./retry.ts")).default,
+  },
+  prune: {
+    group: JOBS,
+    description: "delete finished jobs",
+    also: ["clean", "purge", "gc"],
+    load: async () => (await import("./prune.ts")).default,
   },
   pause: {
     group: JOBS,

@@ -1,81 +1,109 @@
-/** `lease inspect`: what is going on, or all about some jobs. */
+/** `lease inspect`: what is going on, lists of it, or all about some jobs. */
 
 import { parseIds } from "../config/values.ts";
 import { LeaseError } from "../core/errors.ts";
-import type { LogChunk } from "../core/records.ts";
-import { decodeChunk } from "../runner/log.ts";
-import { Tail } from "../runner/lines.ts";
-import type { Store } from "../store/store.ts";
-import { jobText } from "../view/job.ts";
-import { jobDetailJson, jsonLine, overviewJson } from "../view/json.ts";
-import { overviewText } from "../view/overview.ts";
-import { NO_FACTS, reasonOf } from "../view/reason.ts";
-import { command } from "./cli/define.ts";
-import { JSON_FLAG } from "./cli/shared.ts";
+import { nearest } from "../core/nearest.ts";
+import { jsonLine } from "../view/json.ts";
+import type { Screen } from "../view/style.ts";
+import { visible } from "../view/text.ts";
+import { tsvHeader, tsvLine } from "../view/tsv.ts";
+import { command, type Io } from "./cli/define.ts";
 import { screenOf, withStore } from "./context.ts";
-import { overviewOf } from "./overview.ts";
-
-const LAST_LINES = 10;
-const PAGE = 16;
+import { checkFlags, INSPECT_FLAGS, LIST_NAMES, LIST_SORTS, type InspectArgs } from "./inspect/flags.ts";
+import { listView } from "./inspect/lists.ts";
+import { overviewView } from "./inspect/overview.ts";
+import { pagesView } from "./inspect/pages.ts";
+import type { Seen, View } from "./inspect/view.ts";
+import { watch } from "./inspect/watch.ts";
+import { queueRemarks } from "./queue_names.ts";
+import type { Store } from "../store/store.ts";
 
 export default command({
-  meta: { name: "inspect", description: "Show what is going on, or all about a job" },
-  args: { json: JSON_FLAG },
+  meta: { name: "inspect", description: "Show what is going on, lists of it, or all about a job" },
+  args: INSPECT_FLAGS,
+  repeat: ["status"],
   rest: "words",
-  operands: "[ID…]",
+  operands: "[ID…|jobs|queues|workers|leases|checkpoints]",
   examples: [
     ["lease inspect", "queues, workers, leases, latest failures"],
-    ["lease inspect 7", "everything about job 7: settings, attempts, last lines"],
-    ["lease inspect 7 9-12 --json", "one object per line"],
+    ["lease inspect 7 9-12", "everything about these jobs: settings, attempts, last lines"],
+    ["lease inspect jobs --status failed --since 1d", "what failed since yesterday, and why"],
+    ["lease inspect jobs --status pending,scheduled,blocked", "what waits, and what for"],
+    ["lease inspect leases --stale", "whose lease is over, and for how long"],
+    ["lease inspect workers --watch", "who does what, live; q, Esc or Ctrl-C ends it"],
+    ["lease inspect jobs --json --limit 1000 | jq .id", "one object per line"],
   ],
-  notes: [{ title: "Exit codes", rows: [["1", "there is no such job"]] }],
-  run: async ({ args, rest, io }) =>
-    withStore(args, io, { create: false }, async ({ store }) => {
-      const screen = screenOf(args.color, io, await store.now());
-      if (rest.length === 0) {
-        const overview = await overviewOf(store, screen.now_ms);
-        io.stdout(args.json ? jsonLine(overviewJson(overview, screen.now_ms)) : overviewText(overview, screen));
-        return 0;
-      }
-      const ids = parseIds(rest, "inspect");
-      let unknown = 0;
-      for (const id of ids) {
-        const page = await jobPage(store, id, screen.now_ms);
-        if (page === null) {
-          unknown += 1;
-          if (ids.length > 1) io.stderr(`lease: there is no job ${id}\n`);
-        } else io.stdout(args.json ? jsonLine(jobDetailJson(page.job, page)) : jobText(page, screen));
-      }
-      if (unknown > 0 && ids.length === 1) throw new LeaseError("no_such_job", `there is no job ${ids[0]}`);
-      return unknown > 0 ? 1 : 0;
-    }),
+  notes: [
+    {
+      title: "Sorts",
+      rows: LIST_NAMES.map((list) => [list, LIST_SORTS[list].join(", ")] as const),
+    },
+    "Jobs come with the newest, the highest, the most first (by due: what is due next), leases with the one that ends " +
+      "next, checkpoints with the newest; --reverse turns that round.",
+    { title: "Exit codes", rows: [["1", "there is no such job"]] },
+  ],
+  run: async ({ args, lists, rest, given, io }) => {
+    const view = viewOf(args, lists.status, rest, given);
+    return withStore(args, io, { create: false }, async ({ store }) =>
+      args.watch ? keepLive(store, view, args, io) : print(store, view, args, io),
+    );
+  },
 });
 
-async function jobPage(store: Store, id: number, now_ms: number) {
-  const [job] = await store.jobs([id]);
-  if (job === null || job === undefined) return null;
-  const [attempts, checkpoints] = await Promise.all([store.attempts(id), store.checkpoints({ job: id, limit: 100 })]);
-  return {
-    job,
-    reason: reasonOf(job, NO_FACTS, now_ms),
-    attempts,
-    checkpoints,
-    parents: [],
-    last_lines: await lastLines(store, id, job.token),
-  };
+function viewOf(
+  args: InspectArgs,
+  statuses: readonly string[],
+  words: readonly string[],
+  given: ReadonlySet<string>,
+): View {
+  const [first, ...more] = words;
+  const list = LIST_NAMES.find((name) => name === first) ?? null;
+  checkFlags(list, given);
+  if (first === undefined) return overviewView;
+  if (list !== null) return listView(list, args, statuses, more);
+  const meant = /^\p{L}/u.test(first) ? nearest(first, LIST_NAMES) : null;
+  if (meant !== null)
+    throw new LeaseError("usage", `inspect has no list ${JSON.stringify(first)}; did you mean ${meant}?`);
+  return pagesView(parseIds(words, "inspect"), words, args.show_env);
 }
 
-/** Of the newest attempt's log, the end. */
-async function lastLines(store: Store, id: number, attempt: number): Promise<string[]> {
-  const tail = new Tail();
-  let chunks: LogChunk[];
-  let from = 0;
-  do {
-    chunks = await store.logs({ job: id, attempt, from, limit: PAGE });
-    for (const chunk of chunks) {
-      for (const { bytes } of decodeChunk(chunk)) tail.add(bytes);
-      from = chunk.start + chunk.bytes;
-    }
-  } while (chunks.length === PAGE);
-  return tail.lines(LAST_LINES);
+type Printing = Pick<InspectArgs, "json" | "tsv" | "queue"> & { color: "auto" | "always" | "never" };
+
+async function print(store: Store, view: View, args: Printing, io: Io): Promise<number> {
+  const screen = screenOf(args.color, io, await store.now());
+  if (args.tsv && view.tsv !== null) io.stdout(tsvHeader(view.tsv));
+  const missing: string[] = [];
+  let is_empty = true;
+  let pages = 0;
+  for await (const seen of view.look(store, screen.now_ms, !args.json && !args.tsv && view.tsv !== null)) {
+    const text = formatted(seen, view, args, screen);
+    io.stdout(pages > 0 && !args.json && !args.tsv && text !== "" ? `\n${text}` : text);
+    pages += text === "" ? 0 : 1;
+    missing.push(...(seen.missing ?? []));
+    is_empty &&= args.queue !== undefined && seen.objects(screen.now_ms).length === 0;
+  }
+  // Perhaps the name is misspelt.
+  const [remark] = is_empty && args.queue !== undefined ? await queueRemarks(store, [args.queue]) : [];
+  if (remark) io.stderr(`lease: ${visible(remark)}\n`);
+  for (const complaint of missing) io.stderr(`lease: ${complaint}\n`);
+  return missing.length > 0 ? 1 : 0;
+}
+
+/** A terminal that can't move its cursor gets what a pipe gets. */
+function keepLive(store: Store, view: View, args: Printing, io: Io): Promise<number> {
+  const live = io.is_tty && io.env["TERM"] !== "dumb" && !args.json && !args.tsv;
+  const screenAt = (now_ms: number) => screenOf(args.color, io, now_ms);
+  const format = (seen: Seen, screen: Screen) => formatted(seen, view, args, screen);
+  if (args.tsv && view.tsv !== null) io.stdout(tsvHeader(view.tsv));
+  return watch({ store, view, io, live, screenAt, format });
+}
+
+function formatted(seen: Seen, view: View, args: Printing, screen: Screen): string {
+  const { now_ms } = screen;
+  if (args.json) return seen.objects(now_ms).map(jsonLine).join("");
+  if (!args.tsv || view.tsv === null) return seen.text(screen);
+  const names = view.tsv;
+  return (seen.rows ?? seen.objects)(now_ms)
+    .map((row) => tsvLine(names, row))
+    .join("");
 }

@@ -1,10 +1,11 @@
 /** `lease retry`: finished jobs run again, with all their retries. */
 
 import type { RetryAnswer } from "../store/store.ts";
+import { jsonLine } from "../view/json.ts";
 import { command } from "./cli/define.ts";
 import { JSON_FLAG } from "./cli/shared.ts";
 import { withStore } from "./context.ts";
-import { SELECTION_FLAGS, selectIds } from "./job_ids.ts";
+import { idPages, SELECTION_FLAGS, selectionOf } from "./job_ids.ts";
 
 const FINISHED = ["completed", "failed", "cancelled"] as const;
 
@@ -15,29 +16,38 @@ export default command({
     status: {
       type: "enum",
       options: FINISHED,
-      description: "Of a task or queue, only these",
-      default: "failed",
+      valueHint: "STATES",
+      description: "Jobs that ended like this, a list by commas",
+      fallback: "failed",
     },
     json: JSON_FLAG,
   },
+  repeat: ["status"],
   rest: "words",
   operands: "[ID…]",
   examples: [
     ["lease retry 7", "whatever its end was"],
     ["lease retry --queue mail", "all that failed in queue mail"],
+    ["lease retry --status failed,cancelled --task release-1.4", "what a task has not got done"],
+    ["lease retry --status failed", "everything that failed"],
   ],
   notes: [{ title: "Exit codes", rows: [["1", "a job has not finished, its key is taken, or there is no such job"]] }],
-  run: async ({ args, rest, io }) =>
-    withStore(args, io, { create: false }, async ({ store }) => {
-      const ids = await selectIds(store, "retry", rest, args, [args.status]);
-      const answers = await store.retry(ids);
-      for (const answer of answers) {
-        if (args.json) io.stdout(`${JSON.stringify({ schema: 1, ...answer })}\n`);
-        else if (answer.status === "pending") io.stdout(`${answer.id} pending\n`);
-        else io.stderr(`lease: ${complaint(answer)}\n`);
+  run: async ({ args, lists, rest, io }) => {
+    const only = selectionOf("retry", rest, args, lists.status);
+    const states = lists.status.length === 0 ? (["failed"] as const) : lists.status;
+    return withStore(args, io, { create: false }, async ({ store }) => {
+      let all = true;
+      for await (const ids of idPages(store, "retry", only, states)) {
+        for (const answer of await store.retry(ids)) {
+          all &&= answer.status === "pending";
+          if (args.json) io.stdout(jsonLine(answer));
+          else if (answer.status === "pending") io.stdout(`${answer.id} pending\n`);
+          else io.stderr(`lease: ${complaint(answer)}\n`);
+        }
       }
-      return answers.every(({ status }) => status === "pending") ? 0 : 1;
-    }),
+      return all ? 0 : 1;
+    });
+  },
 });
 
 function complaint({ id, status, state }: RetryAnswer): string {

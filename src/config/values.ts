@@ -43,6 +43,7 @@ const MOST_IDS = 1_000_000;
 
 /** Ids and ranges, by spaces or commas: `7 9-12`. */
 export function parseIds(words: readonly string[], name: string): number[] {
+  if (words.length === 0) return [];
   const ids = new Set<number>();
   for (const word of words.flatMap((words_) => words_.split(",")).filter((part) => part !== "")) {
     const match = /^(\d{1,15})(?:-(\d{1,15}))?$/.exec(word);
@@ -54,8 +55,7 @@ export function parseIds(words: readonly string[], name: string): number[] {
     if (to - from + ids.size >= MOST_IDS) throw new LeaseError("usage", `${name} "${word}" is too many jobs at once`);
     for (let id = from; id <= to; id++) ids.add(id);
   }
-  if (words.length > 0 && ids.size === 0)
-    throw new LeaseError("usage", `${name} is empty: write 7, or 9-12 for a range`);
+  if (ids.size === 0) throw new LeaseError("usage", `${name} is empty: write 7, or 9-12 for a range`);
   return [...ids];
 }
 
@@ -84,6 +84,7 @@ export function parseEnv(
   current: Readonly<Record<string, string | undefined>>,
 ): Record<string, string> {
   const env: Record<string, string> = {};
+  if (text === "") return env;
   for (const part of text.split(",").filter((item) => item !== "")) {
     const equals = part.indexOf("=");
     const key = equals === -1 ? part : part.slice(0, equals);
@@ -94,6 +95,17 @@ export function parseEnv(
     env[key] = value;
   }
   return env;
+}
+
+const MOMENT = /^\d{4}-\d\d-\d\d(?:[Tt ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:[Zz]|[+-]\d\d:\d\d)?)?$/;
+
+/** `2h` before now, or a moment in RFC 3339; one without a zone, or a day alone, is meant as the clock on the wall. */
+export function parseSince(text: string, name: string, now_ms: number): number {
+  const trimmed = text.trim();
+  if (!/^\d{4}-/.test(trimmed)) return now_ms - parseDuration(text, name);
+  const at_ms = MOMENT.test(trimmed) ? Date.parse(trimmed.length === 10 ? `${trimmed}T00:00` : trimmed) : Number.NaN;
+  if (Number.isFinite(at_ms)) return at_ms;
+  throw new LeaseError("usage", `${name} "${text}" is not a moment: write 2h, or 2026-03-01T09:30:00Z`);
 }
 
 /** `never` is null. */

@@ -22,7 +22,7 @@ export interface Learned {
 /** What is granted until enough is known. */
 export const UNLEARNED_LEASE_MS = 5 * 60_000;
 
-const RUNS_NEEDED = 20;
+export const RUNS_NEEDED = 20;
 const FACTOR = 3;
 const LEAST_LEASE_MS = 30_000;
 const PERCENTILE = 0.99;

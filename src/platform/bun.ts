@@ -1,6 +1,7 @@
 /** The platform on Bun: `bun:sqlite`, `Bun.spawn`, `Bun.Terminal`. */
 
 import { constants, Database } from "bun:sqlite";
+import type * as Pipes from "./pipes.ts";
 import type { Child, Platform, SpawnOptions, SqlRow, SqlValue, Stream } from "./platform.ts";
 
 export const platform: Platform = {
@@ -56,8 +57,11 @@ export const platform: Platform = {
   inflate: (bytes) => Bun.inflateSync(bytes as Uint8Array<ArrayBuffer>),
 };
 
+let pipes_module: Promise<typeof Pipes> | undefined;
+
 async function spawnWithPipes(options: SpawnOptions): Promise<Child> {
-  const { closeAll, openPipes } = await import("./pipes.ts");
+  // Loaded with the first job: only workers need it.
+  const { closeAll, openPipes } = await (pipes_module ??= import("./pipes.ts"));
   const pipes = openPipes();
   const start = (stdout: "pipe" | number, stderr: "pipe" | number) =>
     Bun.spawn([...options.argv], {

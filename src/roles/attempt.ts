@@ -15,7 +15,7 @@ import { GapRecorder } from "../leasing/gaps.ts";
 import { Heartbeat } from "../leasing/heartbeat.ts";
 import type { Lease } from "../leasing/lease.ts";
 import type { LeaseManager, Release } from "../leasing/manager.ts";
-import { identify } from "../platform/machine.ts";
+import { bootId, identify } from "../platform/machine.ts";
 import type { Stream } from "../platform/platform.ts";
 import { LAST_LINES, LineCounter, Tail } from "../runner/lines.ts";
 import { LogCapture } from "../runner/log.ts";
@@ -68,6 +68,7 @@ export class Attempt {
   readonly #heartbeat: Heartbeat;
   readonly #capture: LogCapture;
   readonly #tail = new Tail();
+  readonly #beat: Beat;
   readonly #lines: Record<Stream, LineCounter> = { stdout: new LineCounter(), stderr: new LineCounter() };
   /** For a lease that is learned. */
   readonly #recorder: GapRecorder | null;
@@ -81,6 +82,7 @@ export class Attempt {
   constructor(lease: Lease, options: AttemptOptions) {
     this.lease = lease;
     this.#options = options;
+    this.#beat = lease.job.settings.beat ?? options.beat;
     this.#heartbeat = new Heartbeat(options.clock, (error) => this.#say("error", `a callback failed: ${error}`));
     const learns = (lease.job.settings.lease_ms ?? (options.learn ? "auto" : null)) === "auto";
     this.#recorder = learns ? new GapRecorder(this.#heartbeat, options.clock) : null;
@@ -196,9 +198,11 @@ export class Attempt {
   #started(pid: number): void {
     const { clock, manager, interval_ms } = this.#options;
     const { job, token, lease_ms } = this.lease;
-    const process = (this.#process = identify(pid));
+    // Its start time is asked for later: while a program is being loaded the kernel keeps whoever asks waiting.
+    this.#process = { boot_id: bootId(), pid, pid_started: 0 };
     this.#heartbeat.beat(0);
     const cancelNote = clock.after(NOTE_AFTER_MS, () => {
+      const process = (this.#process = identify(pid));
       manager.store.noteProcess([{ id: job.id, token, ...process }]).catch(() => {});
     });
     let cancelBeat = () => {};
@@ -288,10 +292,6 @@ export class Attempt {
     const often = in_a_row >= FAILURES_REPORTED;
     const row = often ? `, ${in_a_row} times in a row` : "";
     this.#say(often ? "error" : "warn", `its lease could not be extended${row}: ${errorText(error)}`);
-  }
-
-  get #beat(): Beat {
-    return this.lease.job.settings.beat ?? this.#options.beat;
   }
 
   #say(level: Parameters<Report>[0], text: string): void {

@@ -95,3 +95,10 @@ export interface LogQuery {
   from: number;
   limit: number;
 }
+
+export interface LeaseHealth {
+  held: number;
+  stale: number;
+  /** Of those that are not over. */
+  next_expires_at_ms: number | null;
+}

@@ -26,6 +26,7 @@ import type {
   ExpiredLease,
   ExpiredQuery,
   Finding,
+  LeaseHealth,
   ListQuery,
   LogQuery,
   PruneQuery,
@@ -97,6 +98,9 @@ export interface Store {
 
   /** How many jobs there are, by queue and state; of all, or of those that a selection names. */
   counts(only?: Selection): Promise<QueueCount[]>;
+
+  /** Leases that are held, those among them that are over and not recovered yet, and the next end. */
+  leases(): Promise<LeaseHealth>;
 
   /** What those of these jobs that are blocked wait for: dependencies not satisfied yet, by job and parent. */
   parents(ids: readonly number[]): Promise<UnmetDependency[]>;

@@ -2,9 +2,9 @@
 
 import type { Checkpoint } from "../core/records.ts";
 import type { Screen } from "./style.ts";
-import { renderTable, renderTsv, type Column } from "./table.ts";
+import { renderTable, type Column } from "./table.ts";
 import { outputLine } from "./text.ts";
-import { relative, rfc3339 } from "./time.ts";
+import { relative } from "./time.ts";
 
 /** `of_one_job` leaves out what would be the same on every line. */
 export function checkpointColumns({ now_ms, paint }: Screen, of_one_job: boolean): Column<Checkpoint>[] {
@@ -17,7 +17,6 @@ export function checkpointColumns({ now_ms, paint }: Screen, of_one_job: boolean
     {
       title: "WHEN",
       cell: (checkpoint) => relative(checkpoint.at_ms, now_ms),
-      tsv: (checkpoint) => rfc3339(checkpoint.at_ms),
       align: "right",
     },
     {
@@ -25,7 +24,7 @@ export function checkpointColumns({ now_ms, paint }: Screen, of_one_job: boolean
       cell: ({ kind }) => ({ text: kind, style: kind === "error" ? paint.red : paint.green }),
     },
     { title: "TOKEN", cell: (checkpoint) => String(checkpoint.token), align: "right", drop: 2 },
-    { title: "TEXT", cell: (checkpoint) => outputLine(summary(checkpoint)), tsv: ({ text }) => text, shrink_to: 20 },
+    { title: "TEXT", cell: (checkpoint) => outputLine(summary(checkpoint)), shrink_to: 20 },
   ];
 }
 
@@ -51,9 +50,4 @@ function parsed(text: string): Record<string, unknown> | null {
 export function checkpointsText(checkpoints: readonly Checkpoint[], screen: Screen): string {
   if (checkpoints.length === 0) return "no checkpoints\n";
   return `${renderTable(checkpointColumns(screen, false), checkpoints, screen)}\n`;
-}
-
-/** Columns: job, task, time, kind, token, text. */
-export function checkpointsTsv(checkpoints: readonly Checkpoint[], screen: Screen): string {
-  return renderTsv(checkpointColumns(screen, false), checkpoints);
 }

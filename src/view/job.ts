@@ -1,15 +1,16 @@
 /**
  * The page of one job: its state and why, the settings that differ from the defaults, its attempts as a timeline, its
- * checkpoints and the last lines it printed. Values of its environment are never shown, only their names.
+ * checkpoints and the last lines it printed. Of its environment only the names are shown, unless somebody asks.
  */
 
 import { DEFAULT_QUEUE, isFinished, shownState, type Job } from "../core/job.ts";
 import { formatDuration } from "../core/duration.ts";
+import { RUNS_NEEDED, subjectOf, UNLEARNED_LEASE_MS, type Learned } from "../core/learning.ts";
 import type { Attempt, Checkpoint } from "../core/records.ts";
 import { attemptColumns } from "./attempts.ts";
 import { checkpointColumns } from "./checkpoints.ts";
 import { bar } from "./progress.ts";
-import { commandText, inputText } from "./quote.ts";
+import { commandText, inputText, quote } from "./quote.ts";
 import type { Parent } from "./reason.ts";
 import { changedSettings } from "./settings.ts";
 import { paintState, type Screen } from "./style.ts";
@@ -21,12 +22,16 @@ export interface JobPage {
   job: Job;
   /** From `reasonOf`. */
   reason: string | null;
+  /** Of a job whose lease is learned. */
+  learned: Learned | null;
   /** The oldest first. */
   attempts: readonly Attempt[];
   checkpoints: readonly Checkpoint[];
   parents: readonly Parent[];
   /** Of the newest attempt. */
   last_lines: readonly string[];
+  /** Whether to show what the variables of its environment are set to. */
+  show_env: boolean;
 }
 
 const BAR_COLUMNS = 20;
@@ -67,9 +72,10 @@ function facts(page: JobPage, screen: Screen): [string, string][] {
     ["task", job.task],
     ["key", job.key],
     ["folder", job.cwd],
-    ["environment", Object.keys(job.env).join(", ")],
+    ["environment", environmentText(page)],
     ["input", job.argv.length > 0 && job.input !== null ? inputText(job.input) : null],
     ["settings", settings.join(" · ")],
+    ["learned lease", page.learned === null ? null : learnedText(job, page.learned)],
     ["depends on", page.parents.map(({ id, state }) => `${id} (${state})`).join(", ")],
     ...moments(job, screen),
     ["output", job.result.output],
@@ -79,6 +85,19 @@ function facts(page: JobPage, screen: Screen): [string, string][] {
   // The bar is painted already: making it visible would show its colours as escapes.
   const progress = progressText(job, screen);
   return progress === null ? safe : [...safe, ["progress", progress]];
+}
+
+function environmentText({ job, show_env }: JobPage): string {
+  const variables = Object.entries(job.env);
+  return variables.map(([name, value]) => (show_env ? `${name}=${quote(value)}` : name)).join(show_env ? " " : ", ");
+}
+
+/** What the lease is, and what it was learned from. */
+function learnedText(job: Job, { runs, gap_ms, lease_ms }: Learned): string {
+  const seen = `${runs} ${runs === 1 ? "run" : "runs"} of ${subjectOf(job)}`;
+  if (lease_ms === null)
+    return `${formatDuration(UNLEARNED_LEASE_MS)} until ${RUNS_NEEDED} runs are seen; so far ${seen}`;
+  return `${formatDuration(lease_ms)} from ${seen}, 99 % of whose gaps between beats were up to ${formatDuration(gap_ms)}`;
 }
 
 function queueText(job: Job): string {

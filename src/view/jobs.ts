@@ -4,8 +4,8 @@ import { DEFAULT_QUEUE, isFinished, shownState, type Job } from "../core/job.ts"
 import { formatDuration } from "../core/duration.ts";
 import { commandText } from "./quote.ts";
 import { paintState, type Screen } from "./style.ts";
-import { renderTable, renderTsv, type Column } from "./table.ts";
-import { relative, rfc3339 } from "./time.ts";
+import { renderTable, type Column } from "./table.ts";
+import { relative } from "./time.ts";
 
 export interface JobRow {
   job: Job;
@@ -25,10 +25,6 @@ function took(job: Job, now_ms: number): number | null {
   if (job.state.name === "running") return Math.max(0, now_ms - job.started_at_ms);
   return isFinished(job.state) ? Math.max(0, job.state.finished_at_ms - job.started_at_ms) : null;
 }
-
-const finished = (job: Job): number | null => (isFinished(job.state) ? job.state.finished_at_ms : null);
-const time = (at_ms: number | null): string => (at_ms === null ? "" : rfc3339(at_ms));
-const number = (value: number | null): string => (value === null ? "" : String(value));
 
 function columns({ now_ms, paint }: Screen): Column<JobRow>[] {
   return [
@@ -73,34 +69,10 @@ function columns({ now_ms, paint }: Screen): Column<JobRow>[] {
       drop: 2,
     },
     { title: "COMMAND", cell: ({ job }) => commandText(job), shrink_to: 16 },
-    { title: "REASON", cell: ({ reason }) => reason, optional: true, shrink_to: 16 },
+    { title: "REASON", cell: ({ reason }) => reason, optional: true, shrink_to: 28 },
   ];
 }
 
-/** For pipes: no column depends on what else is in the list. */
-const TSV_COLUMNS: readonly Column<JobRow>[] = [
-  { title: "id", cell: ({ job }) => String(job.id) },
-  { title: "state", cell: ({ job }) => shownState(job) },
-  { title: "queue", cell: ({ job }) => job.queue },
-  { title: "task", cell: ({ job }) => job.task },
-  { title: "key", cell: ({ job }) => job.key },
-  { title: "priority", cell: ({ job }) => String(job.priority) },
-  { title: "attempts", cell: ({ job }) => String(job.token) },
-  { title: "created_at", cell: ({ job }) => time(job.created_at_ms) },
-  { title: "started_at", cell: ({ job }) => time(job.started_at_ms) },
-  { title: "finished_at", cell: ({ job }) => time(finished(job)) },
-  { title: "exit_code", cell: ({ job }) => number(job.result.exit_code) },
-  { title: "cause", cell: ({ job }) => job.result.cause },
-  { title: "reason", cell: ({ reason }) => reason },
-  { title: "command", cell: ({ job }) => commandText(job) },
-];
-
-export const JOBS_TSV_NAMES: readonly string[] = TSV_COLUMNS.map(({ title }) => title);
-
 export function jobsText(rows: readonly JobRow[], screen: Screen): string {
   return rows.length === 0 ? "no jobs match\n" : `${renderTable(columns(screen), rows, screen)}\n`;
-}
-
-export function jobsTsv(rows: readonly JobRow[]): string {
-  return renderTsv(TSV_COLUMNS, rows);
 }

@@ -3,12 +3,15 @@
  * are a promise to scripts: adding one is fine, changing or removing one needs a new SCHEMA.
  */
 
-import { isFinished, retriesLeft, shownState, STATE_NAMES, type Job, type StateName } from "../core/job.ts";
+import { isFinished, retriesLeft, shownState, type Job } from "../core/job.ts";
+import type { Learned } from "../core/learning.ts";
 import type { Attempt, Checkpoint, RecoveryTotals } from "../core/records.ts";
-import type { Overview, QueueSummary } from "./overview.ts";
+import { isStale } from "./leases.ts";
+import { recoveryRate, type Overview } from "./overview.ts";
+import { QUEUE_STATES, type QueueSummary } from "./queues.ts";
 import { visibleJson } from "./text.ts";
 import { rfc3339 } from "./time.ts";
-import { workerState, type WorkerRow } from "./workers.ts";
+import { slotsOf, workerState, type WorkerRow } from "./workers.ts";
 
 const SCHEMA = 1;
 
@@ -78,7 +81,9 @@ export function checkpointJson(checkpoint: Checkpoint) {
   };
 }
 
-export function workerJson({ worker, busy }: WorkerRow, now_ms: number) {
+export function workerJson(row: WorkerRow, now_ms: number) {
+  const { worker, held } = row;
+  const { idle, processing, draining, stopped } = slotsOf(row);
   return {
     id: worker.id,
     name: worker.name,
@@ -88,34 +93,77 @@ export function workerJson({ worker, busy }: WorkerRow, now_ms: number) {
     version: worker.version,
     queues: worker.queues,
     slots: worker.slots,
-    busy,
+    slots_idle: idle,
+    slots_processing: processing,
+    slots_draining: draining,
+    slots_stopped: stopped,
+    completed: worker.completed,
+    failed: worker.failed,
+    current: held.map(({ id, token, last_beat_at_ms }) => ({
+      job: id,
+      attempt: token,
+      last_beat_at: time(last_beat_at_ms),
+    })),
     started_at: time(worker.started_at_ms),
     seen_at: time(worker.seen_at_ms),
     stopped_at: time(worker.stopped_at_ms),
   };
 }
 
-export function queueJson({ queue, paused, counts }: QueueSummary) {
-  const states = Object.fromEntries(STATE_NAMES.map((name) => [name, counts[name]])) as Record<StateName, number>;
-  return { queue, paused, ...states };
+export function queueJson({ queue, paused, workers, counts }: QueueSummary) {
+  const states = Object.fromEntries(QUEUE_STATES.map((name) => [name, counts[name]])) as QueueSummary["counts"];
+  return { queue, paused, workers, ...states };
+}
+
+/** In the overview jobs are counted by their stored state, which is what can be counted at once. */
+function queueTotalsJson(queue: QueueSummary) {
+  const { cancelling: _cancelling, retrying: _retrying, ...stored } = queueJson(queue);
+  return stored;
 }
 
 /** `job` must be running. */
 export function leaseJson(job: Job, now_ms: number) {
-  const { id, state, queue, token, holder, expires_at, last_beat_at, started_at } = jobJson(job);
-  const stale = job.state.name === "running" && job.state.expires_at_ms < now_ms;
-  return { id, state, queue, token, holder, stale, expires_at, last_beat_at, started_at };
+  const { id, state, queue, task, token, holder, expires_at, last_beat_at, started_at } = jobJson(job);
+  const stale = isStale(job, now_ms);
+  const expires_at_ms = job.state.name === "running" ? job.state.expires_at_ms : null;
+  return {
+    id,
+    state,
+    queue,
+    task,
+    token,
+    holder,
+    stale,
+    expires_at,
+    last_beat_at,
+    minutes_since_beat: minutesSince(job.last_beat_at_ms, now_ms),
+    minutes_since_expiry: stale ? minutesSince(expires_at_ms, now_ms) : null,
+    started_at,
+  };
+}
+
+function minutesSince(at_ms: number | null, now_ms: number): number | null {
+  return at_ms === null ? null : Math.round(Math.max(0, now_ms - at_ms) / 600) / 100;
+}
+
+interface Detail {
+  reason: string | null;
+  learned: Learned | null;
+  attempts: readonly Attempt[];
+  checkpoints: readonly Checkpoint[];
+  show_env: boolean;
 }
 
 /** What `inspect ID --json` prints. */
-export function jobDetailJson(
-  job: Job,
-  more: { reason: string | null; attempts: readonly Attempt[]; checkpoints: readonly Checkpoint[] },
-) {
+export function jobDetailJson(job: Job, { reason, learned, attempts, checkpoints, show_env }: Detail) {
   return {
-    ...jobJson(job, more.reason),
-    history: more.attempts.map(attemptJson),
-    checkpoints: more.checkpoints.map(checkpointJson),
+    ...jobJson(job, reason),
+    ...(show_env ? { env: job.env } : {}),
+    ...(learned === null
+      ? {}
+      : { learned: { runs: learned.runs, gap_ms: learned.gap_ms, lease_ms: learned.lease_ms } }),
+    history: attempts.map(attemptJson),
+    checkpoints: checkpoints.map(checkpointJson),
   };
 }
 
@@ -123,7 +171,7 @@ export function jobDetailJson(
 export function overviewJson(overview: Overview, now_ms: number) {
   return {
     schema: SCHEMA,
-    queues: overview.queues.map(queueJson),
+    queues: overview.queues.map(queueTotalsJson),
     workers: overview.workers.map((row) => workerJson(row, now_ms)),
     leases: {
       held: overview.leases.held,
@@ -137,7 +185,7 @@ export function overviewJson(overview: Overview, now_ms: number) {
 }
 
 function recoveryJson({ last_at_ms, ...totals }: RecoveryTotals) {
-  return { ...totals, last_at: time(last_at_ms) };
+  return { ...totals, rate: recoveryRate({ ...totals, last_at_ms }), last_at: time(last_at_ms) };
 }
 
 /** One line of output for one object. Objects that are printed by themselves carry `schema`; jobs always do. */

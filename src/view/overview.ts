@@ -1,18 +1,13 @@
 /** What is going on: queues by state, leases, workers, retries, recovery, and what failed last. */
 
-import { isFinished, type Job, type StateName } from "../core/job.ts";
-import type { QueueCount, RecoveryTotals } from "../core/records.ts";
+import { isFinished, type Job } from "../core/job.ts";
+import type { RecoveryTotals } from "../core/records.ts";
+import { queuesText, queuesWithTotal, type QueueSummary } from "./queues.ts";
 import { commandText } from "./quote.ts";
-import { paintState, type Screen } from "./style.ts";
-import { renderPairs, renderTable, renderTsv, type Column } from "./table.ts";
+import type { Screen } from "./style.ts";
+import { renderPairs, renderTable, type Column } from "./table.ts";
 import { relative } from "./time.ts";
-import { workersText, workerState, type WorkerRow } from "./workers.ts";
-
-export interface QueueSummary {
-  queue: string;
-  paused: boolean;
-  counts: Readonly<Record<StateName, number>>;
-}
+import { slotsOf, workersText, workerState, type WorkerRow } from "./workers.ts";
 
 export interface Overview {
   queues: readonly QueueSummary[];
@@ -31,58 +26,7 @@ export interface Overview {
   failures: readonly Job[];
 }
 
-/** Queues that hold a job or are paused, by name. */
-export function summarizeQueues(counts: readonly QueueCount[], paused: readonly string[]): QueueSummary[] {
-  const names = [...new Set([...counts.map(({ queue }) => queue), ...paused])].toSorted();
-  return names.map((queue) => {
-    const totals = { blocked: 0, scheduled: 0, pending: 0, running: 0, completed: 0, failed: 0, cancelled: 0 };
-    for (const entry of counts) if (entry.queue === queue) totals[entry.state] += entry.count;
-    return { queue, paused: paused.includes(queue), counts: totals };
-  });
-}
-
-/** What waits and runs first, what is over last. */
-const COLUMN_ORDER: readonly (readonly [StateName, short_title: string])[] = [
-  ["running", "RUN"],
-  ["pending", "PEND"],
-  ["scheduled", "SCHED"],
-  ["blocked", "BLOCK"],
-  ["completed", "DONE"],
-  ["failed", "FAIL"],
-  ["cancelled", "CANC"],
-];
-
-function queueColumns({ paint }: Screen): Column<QueueSummary>[] {
-  const states = COLUMN_ORDER.map(([state, short_title]): Column<QueueSummary> => ({
-    title: state.toUpperCase(),
-    short_title,
-    cell: ({ counts }) =>
-      counts[state] === 0 ? null : { text: String(counts[state]), style: paintState(paint, state) },
-    tsv: ({ counts }) => String(counts[state]),
-    align: "right",
-  }));
-  return [
-    {
-      title: "QUEUE",
-      cell: ({ queue, paused }) => (paused ? { text: `${queue} (paused)`, style: paint.yellow } : queue),
-      tsv: ({ queue }) => queue,
-      shrink_to: 10,
-    },
-    ...states,
-  ];
-}
-
-export function queuesText(queues: readonly QueueSummary[], screen: Screen): string {
-  if (queues.length === 0) return "no jobs yet; queue one with: lease enqueue -- COMMAND\n";
-  return `${renderTable(queueColumns(screen), queues, screen)}\n`;
-}
-
-/** Columns: queue, paused or active, then running, pending, scheduled, blocked, completed, failed, cancelled. */
-export function queuesTsv(queues: readonly QueueSummary[], screen: Screen): string {
-  const [queue, ...states] = queueColumns(screen);
-  const paused: Column<QueueSummary> = { title: "PAUSED", cell: (row) => (row.paused ? "paused" : "active") };
-  return renderTsv([...(queue ? [queue] : []), paused, ...states], queues);
-}
+const WORKERS_SHOWN = 10;
 
 export function overviewText(overview: Overview, screen: Screen): string {
   const { paint } = screen;
@@ -92,15 +36,20 @@ export function overviewText(overview: Overview, screen: Screen): string {
     ["Retries", retriesLine(overview)],
     ["Recovery", recoveryLine(overview, screen)],
   ];
+  const present = overview.workers.filter(({ worker }) => worker.stopped_at_ms === null);
+  const live = present.filter(({ worker }) => workerState(worker, screen.now_ms) !== "missing");
   const parts = [
-    queuesText(overview.queues, screen),
+    queuesText(queuesWithTotal(overview.queues, live.length), screen),
     `${renderPairs(
       pairs.filter(([, text]) => text !== ""),
       screen,
     )}\n`,
   ];
-  const present = overview.workers.filter(({ worker }) => worker.stopped_at_ms === null);
-  if (present.length > 0) parts.push(workersText(present, screen));
+  if (present.length > 0) {
+    const more = present.length - WORKERS_SHOWN;
+    const rest = more > 0 ? `${paint.dim(`and ${more} more: lease inspect workers`)}\n` : "";
+    parts.push(workersText(present.slice(0, WORKERS_SHOWN), screen) + rest);
+  }
   if (overview.failures.length > 0) {
     const table = renderTable(failureColumns(screen), overview.failures, screen);
     parts.push(`${paint.bold("Latest failures")}\n${table}\n`);
@@ -117,13 +66,21 @@ function leasesLine({ leases }: Overview, { now_ms, paint }: Screen): string {
 }
 
 function workersLine({ workers }: Overview, { now_ms, paint }: Screen): string {
-  const live = workers.filter(({ worker }) => workerState(worker, now_ms) === "live");
-  const missing = workers.filter(({ worker }) => workerState(worker, now_ms) === "missing").length;
-  const unheard = missing > 0 ? `, ${paint.yellow(`${missing} missing`)}` : "";
-  if (live.length === 0) return `${paint.yellow("none live")}${unheard}`;
-  const slots = live.reduce((sum, { worker }) => sum + worker.slots, 0);
-  const busy = live.reduce((sum, row) => sum + row.busy, 0);
-  return `${live.length} live, ${busy} of ${slots} slots busy${unheard}`;
+  const states = workers.map((row) => ({ row, state: workerState(row.worker, now_ms) }));
+  const there = states.filter(({ state }) => state === "live" || state === "draining").map(({ row }) => row);
+  const draining = states.filter(({ state }) => state === "draining").length;
+  const missing = states.filter(({ state }) => state === "missing").length;
+  const marks = [
+    ...(draining > 0 ? [paint.yellow(`${draining} draining`)] : []),
+    ...(missing > 0 ? [paint.yellow(`${missing} missing`)] : []),
+  ];
+  if (there.length === 0) return [paint.yellow("none live"), ...marks].join(", ");
+  const sum = (valueOf: (row: WorkerRow) => number) => there.reduce((total, row) => total + valueOf(row), 0);
+  const busy = sum((row) => slotsOf(row).processing + slotsOf(row).draining);
+  const failed = sum(({ worker }) => worker.failed);
+  const done = [`${sum(({ worker }) => worker.completed)} completed`, ...(failed > 0 ? [`${failed} failed`] : [])];
+  const slots = `${busy} of ${sum(({ worker }) => worker.slots)} slots busy`;
+  return [`${there.length} live`, slots, ...marks, ...done].join(", ");
 }
 
 function retriesLine({ retries }: Overview): string {
@@ -145,8 +102,19 @@ function recoveryLine({ recovery }: Overview, { now_ms }: Screen): string {
     [errors, errors === 1 ? "error" : "errors"],
   ];
   const told = counts.filter(([count]) => count > 0).map(([count, what]) => `${count} ${what}`);
-  const last = last_at_ms === null ? "" : `; last ${relative(last_at_ms, now_ms)}`;
-  return (told.length > 0 ? told.join(", ") : "nothing") + last;
+  const rate = recoveryRate(recovery);
+  const share = rate === null ? "" : ` (${percent(rate)} saved)`;
+  return `${told.length > 0 ? told.join(", ") : "nothing"}${share}; last ${relative(last_at_ms, now_ms)}`;
+}
+
+/** Of the jobs whose lease ran out or whose holder died, the part that got another try; null: there was none. */
+export function recoveryRate({ recovered, failed }: RecoveryTotals): number | null {
+  return recovered + failed === 0 ? null : recovered / (recovered + failed);
+}
+
+function percent(fraction: number): string {
+  // Rounded down: 100 % means every one.
+  return `${Math.floor(fraction * 100)} %`;
 }
 
 function failureColumns({ now_ms, paint }: Screen): Column<Job>[] {

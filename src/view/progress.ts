@@ -15,6 +15,9 @@ export interface WorkProgress {
   running: number;
   /** Not begun yet. */
   left: number;
+  cancelled?: number;
+  /** Of those that have ended, how many had when the time began; they say nothing about the speed. */
+  before?: number;
   elapsed_ms: number;
 }
 
@@ -22,13 +25,14 @@ const BAR_COLUMNS = 20;
 
 /** `━━━━──── 812 done, 3 failed, 4 running, 185 left, 154/s, 1s to go`; without the bar where there is no room for it. */
 export function progressLine(progress: WorkProgress, width: number | null, paint: Paint): string {
-  const { completed, failed, running, left, elapsed_ms } = progress;
-  const ended = completed + failed;
+  const { completed, failed, cancelled = 0, running, left, before = 0, elapsed_ms } = progress;
+  const ended = completed + failed + cancelled;
   const all = ended + running + left;
-  const per_second = elapsed_ms < 500 ? 0 : (ended * 1_000) / elapsed_ms;
+  const per_second = elapsed_ms < 500 ? 0 : ((ended - before) * 1_000) / elapsed_ms;
   const parts = [
     paint.green(`${completed} done`),
     ...(failed > 0 ? [paint.red(`${failed} failed`)] : []),
+    ...(cancelled > 0 ? [paint.magenta(`${cancelled} cancelled`)] : []),
     ...(running > 0 ? [`${running} running`] : []),
     ...(left > 0 ? [`${left} left`] : []),
     ...(per_second > 0 ? [rate(per_second)] : []),

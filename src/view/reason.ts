@@ -22,6 +22,8 @@ export interface ReasonFacts {
   free_slots: number | null;
   /** Pending jobs that are acquired before this one. */
   ahead: number | null;
+  /** Pending jobs of its queue, itself included. */
+  in_line: number | null;
   /** The jobs it depends on that don't satisfy it yet. */
   parents: readonly Parent[];
 }
@@ -31,6 +33,7 @@ export const NO_FACTS: ReasonFacts = {
   workers: null,
   free_slots: null,
   ahead: null,
+  in_line: null,
   parents: [],
 };
 
@@ -45,7 +48,7 @@ export function reasonOf(job: Job, facts: ReasonFacts, now_ms: number): string |
     case "scheduled":
       return scheduledReason(job, state.run_at_ms, facts, now_ms);
     case "pending":
-      return job.reason ?? pendingReason(job, facts);
+      return pendingReason(job, facts) ?? job.reason;
     case "running":
       return runningReason(job, state, now_ms);
   }
@@ -60,18 +63,25 @@ function waitsFor(parents: readonly Parent[], now_ms: number): string {
 }
 
 function scheduledReason(job: Job, run_at_ms: number, facts: ReasonFacts, now_ms: number): string {
-  const paused = facts.queue_paused ? ", queue paused" : "";
-  const when = run_at_ms <= now_ms ? "due" : relative(run_at_ms, now_ms);
-  if (job.failures > 0) return `retry ${job.failures} of ${job.settings.retries} ${when}${paused}`;
-  return (when === "due" ? "due now" : `due ${when}`) + paused;
+  const is_due = run_at_ms <= now_ms;
+  const unserved = is_due && facts.workers === 0 ? `, no worker serves queue ${job.queue}` : "";
+  const hindered = facts.queue_paused ? ", queue paused" : unserved;
+  const when = is_due ? "due" : relative(run_at_ms, now_ms);
+  if (job.failures > 0) return `retry ${job.failures} of ${job.settings.retries} ${when}${hindered}`;
+  return (is_due ? "due now" : `due ${when}`) + hindered;
 }
 
-function pendingReason(job: Job, { queue_paused, workers, free_slots, ahead }: ReasonFacts): string | null {
-  if (queue_paused) return "queue paused";
-  if (workers === 0) return `no worker serves queue ${job.queue}`;
-  if (ahead === null) return null;
-  const place = ahead === 0 ? "next in line" : `${ahead} ${ahead === 1 ? "job" : "jobs"} ahead`;
-  return free_slots === 0 ? `${place}, all slots busy` : place;
+function pendingReason(job: Job, facts: ReasonFacts): string | null {
+  if (facts.queue_paused) return "queue paused";
+  if (facts.workers === 0) return `no worker serves queue ${job.queue}`;
+  const place = placeInLine(facts);
+  return place !== null && facts.free_slots === 0 ? `${place}, all slots busy` : place;
+}
+
+function placeInLine({ ahead, in_line }: ReasonFacts): string | null {
+  if (ahead === 0) return "next in line";
+  if (ahead !== null) return `${ahead} ${ahead === 1 ? "job" : "jobs"} ahead`;
+  return in_line === null ? null : `one of ${in_line} in line`;
 }
 
 function runningReason(job: Job, state: Running, now_ms: number): string | null {

@@ -3,7 +3,7 @@
  * colours it. What is painted has been measured, cut and padded before.
  */
 
-import type { Cause, StateName } from "../core/job.ts";
+import type { Cause, ShownState } from "../core/job.ts";
 
 type Style = (text: string) => string;
 
@@ -35,8 +35,6 @@ function paintWith(style: (code: number) => Style): Paint {
     cyan: style(SGR.cyan),
   };
 }
-
-export type ShownState = StateName | "cancelling" | "retrying";
 
 const STATE_STYLES: Readonly<Record<ShownState, keyof Paint | null>> = {
   blocked: "dim",

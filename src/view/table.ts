@@ -1,9 +1,6 @@
 /**
  * Tables: a header, one rule, rows. Columns are as wide as their content; where the terminal is narrower, titles are
  * shortened first, then the columns that may go are left out, then those that may shrink are cut with an ellipsis.
- *
- * For pipes, `renderTsv` has the same columns without a header, never cut or left out: column numbers stay put, and
- * `cut -f1` is a list of ids.
  */
 
 import type { Screen } from "./style.ts";
@@ -20,8 +17,6 @@ export interface Column<Row> {
   short_title?: string;
   /** Null or an empty text: nothing to show. */
   cell: (row: Row) => Cell | string | null;
-  /** The value for pipes, where it differs: exact times instead of relative ones. */
-  tsv?: (row: Row) => string | null;
   align?: "left" | "right";
   /** Appears only when a row has something in it, or something that this calls worth a column. */
   optional?: true | ((row: Row) => boolean);
@@ -59,15 +54,6 @@ export function renderTable<Row>(columns: readonly Column<Row>[], rows: readonly
     }),
   );
   return [header, rule, ...body].join("\n");
-}
-
-/** One line per row, each ended; tabs and line ends inside a value appear as escapes. */
-export function renderTsv<Row>(columns: readonly Column<Row>[], rows: readonly Row[]): string {
-  return rows.map((row) => `${columns.map((column) => visible(tsvText(column, row))).join("\t")}\n`).join("");
-}
-
-function tsvText<Row>(column: Column<Row>, row: Row): string {
-  return column.tsv ? (column.tsv(row) ?? "") : cellOf(column, row).text;
 }
 
 function cellOf<Row>(column: Column<Row>, row: Row): Cell {

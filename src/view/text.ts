@@ -35,6 +35,7 @@ function hexOf(character: string, digits: number): string {
 
 /** Colours are what programs print most; shown as escapes they would bury the text. */
 const COLOUR = /\p{Cc}\[[\d;:]*m/gu;
+const PAINTED = new RegExp(`(${COLOUR.source})`, "u");
 
 /** A line that a job printed: colours gone, tabs as spaces, all other hidden characters visible. */
 export function outputLine(text: string): string {
@@ -54,16 +55,41 @@ export function displayWidth(text: string): number {
 /** At most `width` columns; what was cut leaves an ellipsis. */
 export function truncate(text: string, width: number): string {
   if (width <= 0) return "";
-  if (displayWidth(text) <= width) return text;
-  if (PLAIN.test(text)) return `${text.slice(0, width - 1)}…`;
+  return displayWidth(text) <= width ? text : `${clip(text, width - 1)}…`;
+}
+
+/** The same for text that is painted already: colours count nothing, and all of them stay. */
+export function truncatePainted(text: string, width: number): string {
+  if (paintedWidth(text) <= width) return text;
+  let room = Math.max(0, width - 1);
+  let kept = "";
+  let cut = false;
+  for (const part of text.split(PAINTED)) {
+    if (PAINTED.test(part)) kept += part;
+    else if (!cut) {
+      const piece = clip(part, room);
+      cut = piece !== part;
+      kept += cut && width > 0 ? `${piece}…` : piece;
+      room -= displayWidth(piece);
+    }
+  }
+  return kept;
+}
+
+export function paintedWidth(text: string): number {
+  return displayWidth(text.replaceAll(COLOUR, ""));
+}
+
+function clip(text: string, width: number): string {
+  if (PLAIN.test(text)) return text.slice(0, width);
   let kept = "";
   let used = 0;
   for (const { segment } of graphemes(text)) {
     used += graphemeWidth(segment);
-    if (used > width - 1) break;
+    if (used > width) break;
     kept += segment;
   }
-  return `${kept}…`;
+  return kept;
 }
 
 export function pad(text: string, width: number, align: "left" | "right" = "left"): string {
@@ -77,7 +103,7 @@ export function wrap(text: string, width: number): string[] {
   let line = "";
   for (const word of text.split(" ").filter((part) => part !== "")) {
     if (line === "") line = word;
-    else if (displayWidth(`${line} ${word}`.replaceAll(COLOUR, "")) <= width) line += ` ${word}`;
+    else if (paintedWidth(`${line} ${word}`) <= width) line += ` ${word}`;
     else {
       lines.push(line);
       line = word;

@@ -1,34 +1,73 @@
-/** The list of workers: who is there, what they take, and how busy they are. */
+/** The list of workers: who is there, what they take, what their slots do, and what they have done so far. */
 
+import type { Job } from "../core/job.ts";
 import type { WorkerRecord } from "../core/records.ts";
 import type { Paint, Screen } from "./style.ts";
-import { renderTable, renderTsv, type Column } from "./table.ts";
-import { relative, rfc3339 } from "./time.ts";
+import { renderTable, type Column } from "./table.ts";
+import { relative } from "./time.ts";
 
 export interface WorkerRow {
   worker: WorkerRecord;
-  /** Slots that run a job now. */
-  busy: number;
+  /** The jobs whose lease it holds. */
+  held: readonly Pick<Job, "id" | "token" | "last_beat_at_ms">[];
 }
 
 /** `missing`: it has not ended, and has not been heard of for a while. */
-export type WorkerState = "live" | "missing" | "stopped" | "dead";
+export const WORKER_STATES = ["live", "draining", "missing", "stopped", "dead"] as const;
+export type WorkerState = (typeof WORKER_STATES)[number];
 
 const MISSING_AFTER_MS = 60_000;
 
 export function workerState(worker: WorkerRecord, now_ms: number): WorkerState {
   if (worker.stopped_at_ms !== null) return worker.ended === "dead" ? "dead" : "stopped";
-  return now_ms - worker.seen_at_ms > MISSING_AFTER_MS ? "missing" : "live";
+  if (now_ms - worker.seen_at_ms > MISSING_AFTER_MS) return "missing";
+  return worker.draining ? "draining" : "live";
+}
+
+export interface SlotCounts {
+  idle: number;
+  processing: number;
+  /** Busy with the last job they will have. */
+  draining: number;
+  stopped: number;
+}
+
+/** A lease may be held for a job that waits for a slot about to be free: never more slots than there are. */
+export function slotsOf({ worker, held }: WorkerRow): SlotCounts {
+  const { slots } = worker;
+  const busy = Math.min(slots, held.length);
+  if (worker.stopped_at_ms !== null) return { idle: 0, processing: 0, draining: 0, stopped: slots };
+  if (worker.draining) return { idle: 0, processing: 0, draining: busy, stopped: slots - busy };
+  return { idle: slots - busy, processing: busy, draining: 0, stopped: 0 };
 }
 
 function paintWorker(paint: Paint, state: WorkerState): (text: string) => string {
-  const styles = { live: paint.green, missing: paint.yellow, stopped: paint.dim, dead: paint.red };
-  return styles[state];
+  const { green, yellow, dim, red } = paint;
+  return { live: green, draining: yellow, missing: yellow, stopped: dim, dead: red }[state];
 }
 
-function columns({ now_ms, paint }: Pick<Screen, "now_ms" | "paint">): Column<WorkerRow>[] {
+function slotsText(row: WorkerRow): string {
+  if (row.worker.stopped_at_ms !== null) return "";
+  const { processing, draining } = slotsOf(row);
+  return `${processing + draining} of ${row.worker.slots}`;
+}
+
+const JOBS_NAMED = 4;
+
+/** `128 (2s ago), 131 (now)`: jobs, each with its last beat. */
+function currentText({ held }: WorkerRow, now_ms: number): string {
+  const told = held
+    .slice(0, JOBS_NAMED)
+    .map(({ id, last_beat_at_ms }) =>
+      last_beat_at_ms === null ? String(id) : `${id} (${relative(last_beat_at_ms, now_ms)})`,
+    );
+  const more = held.length - told.length;
+  return told.join(", ") + (more > 0 ? ` and ${more} more` : "");
+}
+
+function columns({ now_ms, paint }: Screen): Column<WorkerRow>[] {
   return [
-    { title: "WORKER", cell: ({ worker }) => worker.name ?? worker.id, tsv: ({ worker }) => worker.id, shrink_to: 8 },
+    { title: "WORKER", cell: ({ worker }) => worker.name ?? worker.id, shrink_to: 8 },
     {
       title: "STATE",
       cell: ({ worker }) => {
@@ -36,36 +75,30 @@ function columns({ now_ms, paint }: Pick<Screen, "now_ms" | "paint">): Column<Wo
         return { text: state, style: paintWorker(paint, state) };
       },
     },
-    { title: "HOST", cell: ({ worker }) => worker.host, shrink_to: 6, drop: 1 },
-    { title: "PID", cell: ({ worker }) => String(worker.process.pid), align: "right", drop: 3 },
-    { title: "QUEUES", cell: ({ worker }) => worker.queues?.join(", ") ?? "all", shrink_to: 8 },
+    { title: "HOST", cell: ({ worker }) => worker.host, shrink_to: 6, drop: 3 },
+    { title: "PID", cell: ({ worker }) => String(worker.process.pid), align: "right", drop: 5 },
+    { title: "QUEUES", cell: ({ worker }) => worker.queues?.join(", ") ?? "all", shrink_to: 6, drop: 1 },
+    { title: "BUSY", cell: slotsText, align: "right" },
     {
-      title: "BUSY",
-      cell: ({ worker, busy }) => (worker.stopped_at_ms === null ? `${busy} of ${worker.slots}` : null),
-      tsv: ({ worker, busy }) => `${busy}/${worker.slots}`,
+      title: "COMPLETED",
+      short_title: "DONE",
+      cell: ({ worker }) => (worker.completed === 0 ? "" : String(worker.completed)),
       align: "right",
     },
     {
-      title: "STARTED",
-      cell: ({ worker }) => relative(worker.started_at_ms, now_ms),
-      tsv: ({ worker }) => rfc3339(worker.started_at_ms),
-      drop: 2,
+      title: "FAILED",
+      short_title: "FAIL",
+      cell: ({ worker }) => (worker.failed === 0 ? "" : { text: String(worker.failed), style: paint.red }),
+      align: "right",
     },
-    {
-      title: "SEEN",
-      cell: ({ worker }) => relative(worker.seen_at_ms, now_ms),
-      tsv: ({ worker }) => rfc3339(worker.seen_at_ms),
-    },
-    { title: "VERSION", cell: ({ worker }) => worker.version, drop: 4 },
+    { title: "STARTED", cell: ({ worker }) => relative(worker.started_at_ms, now_ms), align: "right", drop: 4 },
+    { title: "SEEN", cell: ({ worker }) => relative(worker.seen_at_ms, now_ms), align: "right", drop: 2 },
+    { title: "VERSION", cell: ({ worker }) => worker.version, drop: 6 },
+    { title: "JOBS (LAST BEAT)", cell: (row) => currentText(row, now_ms), optional: true, shrink_to: 16 },
   ];
 }
 
 export function workersText(rows: readonly WorkerRow[], screen: Screen): string {
   if (rows.length === 0) return "no workers; start one with: lease worker\n";
   return `${renderTable(columns(screen), rows, screen)}\n`;
-}
-
-/** Columns: worker id, state, host, pid, queues, busy/slots, started, seen, version. */
-export function workersTsv(rows: readonly WorkerRow[], screen: Pick<Screen, "now_ms" | "paint">): string {
-  return renderTsv(columns(screen), rows);
 }

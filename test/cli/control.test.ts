@@ -109,6 +109,31 @@ describe("lease cancel", () => {
     expectRefusal(await place.lease("cancel", "-t", "nope"), 1, "there is nothing to cancel with task nope");
   });
 
+  test("takes what is in a state, of a queue or of all", async () => {
+    const place = await oneOfEach();
+    expect(await place.lease("cancel", "-q", "mail", "--status", "scheduled")).toMatchObject({
+      stdout: "5 cancelled\n",
+    });
+    await place.enqueue("--", "true");
+    expect(await place.lease("cancel", "--status", "pending,blocked")).toMatchObject({
+      code: 0,
+      stdout: "4 cancelled\n7 cancelled\n",
+    });
+    expectRefusal(await place.lease("cancel", "--status", "pending"), 1, "there is nothing to cancel");
+    expectRefusal(await place.lease("cancel", "--status", "failed"), 2, '--status can\'t be "failed"');
+    expectRefusal(await place.lease("cancel", "4", "--status", "pending"), 2, "not both");
+  });
+
+  test("takes more than fit into a page, each once", async () => {
+    const place = newPlace();
+    await place.enqueue("--", "true");
+    place.rows(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2299)
+      INSERT INTO jobs (state, queue, priority, run_at_ms, retries, created_at_ms, argv, cwd)
+      SELECT 'pending', 'default', 0, 0, 3, 0, '["true"]', '/' FROM n`);
+    const { stdout } = await place.lease("cancel", "-q", "default");
+    expect(stdout.trimEnd().split("\n")).toEqual(Array.from({ length: 2300 }, (_, at) => `${at + 1} cancelled`));
+  });
+
   test("without a word on what, or with two, is a usage error", async () => {
     const place = await oneOfEach();
     expectRefusal(await place.lease("cancel"), 2, "cancel what?");
@@ -181,6 +206,17 @@ describe("lease retry", () => {
     });
     expectRefusal(await place.lease("retry", "-q", "mail"), 1, "there is nothing to retry in queue mail");
     expectRefusal(await place.lease("retry"), 2, "retry what?");
+    expectRefusal(await place.lease("retry", "1", "-t", "build"), 2, "not both");
+    expectRefusal(await place.lease("retry", "--status", "pending"), 2, "use completed, failed, cancelled");
+  });
+
+  test("takes what ended in some ways, of all queues", async () => {
+    const place = await oneOfEach();
+    expect(await place.lease("retry", "--status", "failed,cancelled")).toMatchObject({
+      code: 0,
+      stdout: "2 pending\n3 pending\n",
+    });
+    expectRefusal(await place.lease("retry", "--status", "failed"), 1, "there is nothing to retry");
   });
 });
 

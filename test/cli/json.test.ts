@@ -45,7 +45,7 @@ describe("a job", () => {
       cause: null,
       error: null,
       output: null,
-      reason: null,
+      reason: "no worker serves queue default",
       created_at: expect.stringMatching(RFC_3339),
       run_at: expect.stringMatching(RFC_3339),
       started_at: null,
@@ -167,6 +167,7 @@ describe("the overview", () => {
     expect(Object.keys(overview)).toEqual(NAMES);
     const none = {
       paused: false,
+      workers: 0,
       blocked: 0,
       scheduled: 0,
       pending: 0,
@@ -189,7 +190,8 @@ describe("the overview", () => {
     expect(Object.keys(failures[0] ?? {})).toEqual(JOB);
     const [worker] = overview["workers"] as Record<string, unknown>[];
     expect(Object.keys(worker ?? {})).toEqual(
-      "id name state host pid version queues slots busy started_at seen_at stopped_at".split(" "),
+      `id name state host pid version queues slots slots_idle slots_processing slots_draining slots_stopped completed failed
+        current started_at seen_at stopped_at`.split(/\s+/),
     );
     expect(worker).toMatchObject({ queues: null, state: "stopped" });
   });

@@ -112,7 +112,8 @@ describe("width", () => {
     );
     await place.work("-q", "*");
     for (const cols of [40, 80, 132]) {
-      for (const args of [["inspect"], ["inspect", "1"], ["help"], ["worker", "--help"]]) {
+      const lists = ["jobs", "queues", "workers", "leases", "checkpoints"].map((list) => ["inspect", list]);
+      for (const args of [["inspect"], ["inspect", "1"], ...lists, ["help"], ["worker", "--help"]]) {
         const { screen } = await inTerminal(place, args, { cols });
         const widest = Math.max(
           ...withoutColour(screen)
@@ -153,6 +154,11 @@ describe("escape sequences that came in as words", () => {
     ["an id to read", ["logs", NASTY]],
     ["a task to cancel", ["cancel", "--task", NASTY]],
     ["a queue to retry", ["retry", "--queue", NASTY]],
+    ["a list", ["inspect", `jobs${NASTY}`]],
+    ["a state", ["inspect", "jobs", "--status", NASTY]],
+    ["a moment", ["inspect", "jobs", "--since", NASTY]],
+    ["a task to wait for", ["wait", "--task", NASTY]],
+    ["an age", ["prune", "--older-than", NASTY]],
     ["a queue to pause", ["pause", NASTY]],
     ["a queue to resume", ["resume", NASTY]],
     ["a queue to serve", ["worker", "--until-empty", "-q", NASTY]],
@@ -176,7 +182,10 @@ describe("escape sequences that came in as words", () => {
     await place.enqueue("--", "true");
     await place.lease("cancel", "3", "--reason", NASTY);
     await place.lease("worker", "--until-empty", "--name", NASTY);
-    for (const args of [["inspect"], ["inspect", "--json"], ["inspect", "1-3"], ["inspect", "1-3", "--json"]]) {
+    const lists = ["jobs", "queues", "workers", "leases", "checkpoints"];
+    const shown = [["inspect"], ["inspect", "1-3", "--show-env"], ...lists.map((list) => ["inspect", list])];
+    const tsv = lists.map((list) => ["inspect", list, "--tsv"]);
+    for (const args of [...shown, ...shown.map((words) => [...words, "--json"]), ...tsv]) {
       const answer = await place.lease(...args);
       expect({ args, ...answer }).toMatchObject({ code: 0, stderr: "" });
       expect({ args, raw: raw(answer) }).toEqual({ args, raw: [] });
@@ -211,6 +220,10 @@ describe("a reader that went away", () => {
       ["inspect"],
       ["inspect", "1"],
       ["inspect", "--json"],
+      ["inspect", "jobs"],
+      ["inspect", "jobs", "--tsv"],
+      ["inspect", "queues", "--watch"],
+      ["prune", "--older-than", "1d"],
       ["logs", "1"],
       ["help"],
       ["worker", "--help"],

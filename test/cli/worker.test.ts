@@ -193,9 +193,9 @@ describe("a worker is known", () => {
       version: expect.any(String),
       host: expect.any(String),
     };
-    expect(seen).toMatchObject([{ ...told, state: "live", busy: 1, stopped_at: null }]);
+    expect(seen).toMatchObject([{ ...told, state: "live", slots_processing: 1, stopped_at: null }]);
     const after = workers((await place.lease("inspect", "--json")).stdout);
-    expect(after).toMatchObject([{ ...told, state: "stopped", busy: 0, stopped_at: expect.any(String) }]);
+    expect(after).toMatchObject([{ ...told, state: "stopped", slots_processing: 0, stopped_at: expect.any(String) }]);
   });
 });
 

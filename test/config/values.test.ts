@@ -7,6 +7,7 @@ import {
   parseGrace,
   parseIds,
   parseInteger,
+  parseSince,
 } from "../../src/config/values.ts";
 import { LeaseError } from "../../src/core/errors.ts";
 
@@ -128,4 +129,24 @@ test("a grace is a time, or never", () => {
   expect(parseGrace("10s", "--grace")).toBe(10_000);
   expect(parseGrace("0", "--grace")).toBe(0);
   expect(refusal(() => parseGrace("forever", "--grace"))).toContain("--grace");
+});
+
+describe("since when", () => {
+  const now_ms = Date.UTC(2026, 2, 1, 12);
+  const since = (text: string) => parseSince(text, "--since", now_ms);
+
+  test("is a time before now, or a moment", () => {
+    expect(since("2h")).toBe(now_ms - 7_200_000);
+    expect(since("2026-03-01T09:30:00Z")).toBe(Date.UTC(2026, 2, 1, 9, 30));
+    expect(since("2026-03-01T09:30:00.250+02:00")).toBe(Date.UTC(2026, 2, 1, 7, 30, 0, 250));
+    expect(since("2026-03-01")).toBe(new Date(2026, 2, 1).getTime());
+    expect(since("2026-03-01 09:30")).toBe(new Date(2026, 2, 1, 9, 30).getTime());
+  });
+
+  test.each(["", "yesterday", "2026-13-01", "2026-03-01T25:00Z", "2026-03", "2026-03-01T09:30:00 CET", "-2h"])(
+    "is not %p, and the error says what would be",
+    (text) => {
+      expect(refusal(() => since(text))).toMatch(/^--since ".*: write (?:500ms|2h)/);
+    },
+  );
 });

@@ -36,6 +36,23 @@ async function isRight(s: Subject): Promise<void> {
 }
 
 export function figuresContract(test: StoreTest): void {
+  describe("leases", () => {
+    test("tells of none where none is held", async (s) => {
+      await s.enqueue({}, {});
+      expect(await s.store.leases()).toEqual({ held: 0, stale: 0, next_expires_at_ms: null });
+    });
+
+    test("counts those that are held and those that are over, and tells the next end", async (s) => {
+      await s.granted({ settings: { lease_ms: 1_000 } });
+      const second = await s.granted({ settings: { lease_ms: 30_000 } });
+      await s.granted({ settings: { lease_ms: 90_000 } });
+      await s.passTime(5_000);
+      expect(await s.store.leases()).toEqual({ held: 3, stale: 1, next_expires_at_ms: second.expires_at_ms });
+      await s.settle(second, end("success"));
+      expect(await s.store.leases()).toMatchObject({ held: 2, stale: 1 });
+    });
+  });
+
   describe("counts and retryCounts", () => {
     test("stay right while jobs are settled, one by one and many at once", async (s) => {
       await s.enqueue({ queue: "a" }, { queue: "a" }, { queue: "b" }, { queue: "b" }, { queue: "b", delay_ms: 9_000 });

@@ -2,7 +2,8 @@
 
 import type { Job } from "../../src/core/job.ts";
 import type { Attempt, Checkpoint, WorkerRecord } from "../../src/core/records.ts";
-import { summarizeQueues, type Overview } from "../../src/view/overview.ts";
+import type { Overview } from "../../src/view/overview.ts";
+import { summarizeQueues } from "../../src/view/queues.ts";
 import { plain, type Paint, type Screen } from "../../src/view/style.ts";
 import { jobIn } from "../support/jobs.ts";
 
@@ -96,18 +97,19 @@ export function worker(overrides: Partial<WorkerRecord> = {}): WorkerRecord {
 
 export function overview(): Overview {
   return {
-    queues: summarizeQueues(
-      [
+    queues: summarizeQueues({
+      counts: [
         { queue: "default", state: "pending", count: 12 },
         { queue: "default", state: "completed", count: 18_204 },
         { queue: "gpu", state: "running", count: 1 },
       ],
-      ["gpu", "mail"],
-    ),
+      paused: ["gpu", "mail"],
+      served: [null, ["gpu"]],
+    }),
     workers: [
-      { worker: worker({ name: "builder" }), busy: 1 },
-      { worker: worker({ id: "ci-2:77:01c", slots: 1, seen_at_ms: now_ms - 4 * MINUTE_MS }), busy: 0 },
-      { worker: worker({ id: "old", stopped_at_ms: now_ms - HOUR_MS, ended: "clean" }), busy: 0 },
+      { worker: worker({ name: "builder", completed: 150, failed: 5 }), held: [running()] },
+      { worker: worker({ id: "ci-2:77:01c", slots: 1, seen_at_ms: now_ms - 4 * MINUTE_MS }), held: [] },
+      { worker: worker({ id: "old", stopped_at_ms: now_ms - HOUR_MS, ended: "clean" }), held: [] },
     ],
     leases: { held: 3, stale: 1, next_expires_at_ms: now_ms + 112_000 },
     retries: [

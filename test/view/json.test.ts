@@ -11,6 +11,7 @@ import {
   workerJson,
 } from "../../src/view/json.ts";
 import { end, jobIn } from "../support/jobs.ts";
+import type { WorkerRecord } from "../../src/core/records.ts";
 import { attempt, checkpoint, now_ms, overview, running, worker } from "./fixture.ts";
 
 const JOB_NAMES =
@@ -84,30 +85,67 @@ describe("around a job", () => {
     });
   });
 
+  const details = { reason: "x", learned: null, attempts: [attempt()], checkpoints: [checkpoint()], show_env: false };
+
   test("the details of a job are the job with its history and checkpoints", () => {
-    const json = jobDetailJson(running(), { reason: "x", attempts: [attempt()], checkpoints: [checkpoint()] });
+    const json = jobDetailJson(running({ env: { A: "1" } }), details);
     expect(names(json)).toBe(`${JOB_NAMES} history checkpoints`);
     expect(json).toMatchObject({ reason: "x", history: [{ attempt: 1 }], checkpoints: [{ text: "page 41" }] });
+  });
+
+  test("what was learned about its lease is in it where that is learned", () => {
+    const learned = { runs: 23, gaps: { "40": 12 }, gap_ms: 45, lease_ms: 30_000 };
+    expect(jobDetailJson(running(), { ...details, learned })).toMatchObject({
+      learned: { runs: 23, gap_ms: 45, lease_ms: 30_000 },
+    });
+  });
+
+  test("the values of its environment are in it only when somebody asked", () => {
+    const job = running({ env: { A: "1" } });
+    expect(JSON.stringify(jobDetailJson(job, details))).not.toContain('"A"');
+    expect(jobDetailJson(job, { ...details, show_env: true })).toMatchObject({ env: { A: "1" } });
   });
 
   test("a checkpoint, a worker, a queue and a lease are flat objects", () => {
     const flat = [
       checkpointJson(checkpoint()),
-      workerJson({ worker: worker(), busy: 1 }, now_ms),
-      queueJson({ queue: "mail", paused: true, counts: overview().queues[0]?.counts ?? never() }),
+      workerJson({ worker: worker(), held: [running()] }, now_ms),
+      queueJson({ queue: "mail", paused: true, workers: 1, counts: overview().queues[0]?.counts ?? never() }),
       leaseJson(running(), now_ms),
     ];
     expect(flat.map(names)).toEqual([
       "id job task kind token at text",
-      "id name state host pid version queues slots busy started_at seen_at stopped_at",
-      "queue paused blocked scheduled pending running completed failed cancelled",
-      "id state queue token holder stale expires_at last_beat_at started_at",
+      "id name state host pid version queues slots slots_idle slots_processing slots_draining slots_stopped completed failed current started_at seen_at stopped_at",
+      "queue paused workers running cancelling pending scheduled retrying blocked completed failed cancelled",
+      "id state queue task token holder stale expires_at last_beat_at minutes_since_beat minutes_since_expiry started_at",
     ]);
   });
 
-  test("a lease is stale once it is over", () => {
-    expect(leaseJson(running(), now_ms).stale).toBe(false);
-    expect(leaseJson(running(), now_ms + 600_000).stale).toBe(true);
+  test("a lease is stale once it is over, and tells for how long", () => {
+    expect(leaseJson(running(), now_ms)).toMatchObject({
+      stale: false,
+      minutes_since_beat: 0.03,
+      minutes_since_expiry: null,
+    });
+    expect(leaseJson(running(), now_ms + 600_000)).toMatchObject({ stale: true, minutes_since_expiry: 5.98 });
+  });
+
+  test("a worker's slots add up, whatever it does", () => {
+    const held = [running(), running({ id: 129 })];
+    const slots = (record: Partial<WorkerRecord>) => {
+      const json = workerJson({ worker: worker({ slots: 4, ...record }), held }, now_ms);
+      return [json.state, json.slots_idle, json.slots_processing, json.slots_draining, json.slots_stopped];
+    };
+    expect(slots({})).toEqual(["live", 2, 2, 0, 0]);
+    expect(slots({ slots: 1 })).toEqual(["live", 0, 1, 0, 0]);
+    expect(slots({ draining: true })).toEqual(["draining", 0, 0, 2, 2]);
+    expect(slots({ stopped_at_ms: now_ms, ended: "dead" })).toEqual(["dead", 0, 0, 0, 4]);
+  });
+
+  test("a worker names the jobs it has, and their last beats", () => {
+    expect(workerJson({ worker: worker(), held: [running()] }, now_ms).current).toEqual([
+      { job: 128, attempt: 1, last_beat_at: "2026-05-02T09:59:58.000Z" },
+    ]);
   });
 });
 
@@ -115,7 +153,7 @@ describe("the overview in JSON", () => {
   test("has exactly the promised names", () => {
     const json = overviewJson(overview(), now_ms);
     expect(names(json)).toBe("schema queues workers leases retries recovery failures");
-    expect(json.recovery).toMatchObject({ expired_found: 7, last_at: "2026-05-02T09:59:20.000Z" });
+    expect(json.recovery).toMatchObject({ expired_found: 7, rate: 6 / 7, last_at: "2026-05-02T09:59:20.000Z" });
     expect(json.failures[0]).toMatchObject({ schema: 1, state: "failed" });
   });
 

@@ -1,14 +1,18 @@
 /** The lists of `inspect`: jobs, workers, leases, checkpoints. */
 
 import { describe, expect, test } from "bun:test";
-import { checkpointsText, checkpointsTsv } from "../../src/view/checkpoints.ts";
-import { JOBS_TSV_NAMES, jobsText, jobsTsv } from "../../src/view/jobs.ts";
-import { leasesText, leasesTsv } from "../../src/view/leases.ts";
+import { checkpointsText } from "../../src/view/checkpoints.ts";
+import { jobsText, type JobRow } from "../../src/view/jobs.ts";
+import { leasesText } from "../../src/view/leases.ts";
 import { ansi } from "../../src/view/style.ts";
+import { checkpointJson, leaseJson } from "../../src/view/json.ts";
 import { displayWidth } from "../../src/view/text.ts";
-import { workersText, workersTsv, workerState } from "../../src/view/workers.ts";
+import { jobTsv, TSV_NAMES, tsvHeader, tsvLine } from "../../src/view/tsv.ts";
+import { workersText, workerState } from "../../src/view/workers.ts";
 import { jobIn } from "../support/jobs.ts";
 import { checkpoint, failed, HOUR_MS, MINUTE_MS, now_ms, running, screen, worker } from "./fixture.ts";
+
+const jobsTsv = (shown: readonly JobRow[]) => shown.map((row) => tsvLine(TSV_NAMES.jobs, jobTsv(row, now_ms))).join("");
 
 const rows = [
   { job: running(), reason: "40 % linking" },
@@ -59,9 +63,12 @@ describe("the list of jobs", () => {
 
   test("for pipes always has the same columns, and exact times", () => {
     const lines = jobsTsv(rows).trimEnd().split("\n");
-    expect(lines.map((line) => line.split("\t").length)).toEqual([JOBS_TSV_NAMES.length, JOBS_TSV_NAMES.length]);
-    expect(lines[1]?.split("\t").slice(0, 4)).toEqual(["101", "failed", "default", ""]);
-    expect(lines[1]).toContain("2026-05-02T09:48:00.000Z");
+    const names = tsvHeader(TSV_NAMES.jobs).trimEnd().split("\t");
+    expect(lines.map((line) => line.split("\t").length)).toEqual([names.length, names.length]);
+    const values = Object.fromEntries(names.map((name, at) => [name, lines[1]?.split("\t")[at]]));
+    expect(values).toMatchObject({ id: "101", state: "failed", queue: "default", task: "", holder: "", exit_code: "" });
+    expect(values).toMatchObject({ finished_at: "2026-05-02T09:48:00.000Z", runtime: "120.000" });
+    expect(values).toMatchObject({ cause: "silent", reason: "silent 5m02s of 5m", command: "make -j8 all" });
   });
 
   test("can't be made to send escape sequences by a job", () => {
@@ -85,19 +92,26 @@ describe("the list of workers", () => {
       worker({ seen_at_ms: now_ms - 4 * MINUTE_MS }),
       worker({ stopped_at_ms: now_ms, ended: "clean" }),
       worker({ stopped_at_ms: now_ms, ended: "dead" }),
+      worker({ draining: true }),
     ].map((record) => workerState(record, now_ms));
-    expect(states).toEqual(["live", "missing", "stopped", "dead"]);
+    expect(states).toEqual(["live", "missing", "stopped", "dead", "draining"]);
   });
 
-  test("shows what each takes and how busy it is", () => {
-    const text = workersText([{ worker: worker({ name: "builder", queues: ["gpu", "mail"] }), busy: 2 }], screen());
-    expect(text.split("\n")[2]).toBe("builder  live   ci-3  8841  gpu, mail  2 of 4  1d ago   1s ago  0.1.0");
-  });
-
-  test("for pipes has ids and exact times", () => {
-    expect(workersTsv([{ worker: worker({ name: "builder" }), busy: 2 }], screen())).toBe(
-      "ci-3:8841:a1f\tlive\tci-3\t8841\tall\t2/4\t2026-05-01T08:00:00.000Z\t2026-05-02T09:59:58.500Z\t0.1.0\n",
+  test("shows what each takes, how busy it is, what it has done, and each job with its last beat", () => {
+    const record = worker({ name: "builder", queues: ["gpu", "mail"], completed: 150, failed: 5 });
+    const text = workersText([{ worker: record, held: [running(), running({ id: 130 })] }], screen());
+    expect(text.split("\n")[2]).toBe(
+      "builder  live   ci-3  8841  gpu, mail  2 of 4        150       5   1d ago  1s ago  0.1.0    128 (2s ago), 130 (2s ago)",
     );
+  });
+
+  test("names a few of many jobs", () => {
+    const held = [1, 2, 3, 4, 5, 6].map((id) => running({ id }));
+    expect(workersText([{ worker: worker({ slots: 6 }), held }], screen())).toMatch(/ 4 \(2s ago\) and 2 more$/m);
+  });
+
+  test("tells of one that takes no more jobs", () => {
+    expect(workersText([{ worker: worker({ draining: true }), held: [] }], screen())).toContain("draining");
   });
 
   test("says how to start one when there is none", () => {
@@ -110,7 +124,8 @@ describe("the list of leases", () => {
     expect(leasesText([running()], screen()).split("\n")[2]).toBe(
       "128  default      1  ci-3:8841:a1f  2s ago  in 4m  ./build.sh release 'x86_64 linux'",
     );
-    expect(leasesTsv([running()], screen())).toContain("\t2026-05-02T10:04:01.000Z\t");
+    const tsv = tsvLine(TSV_NAMES.leases, leaseJson(running(), now_ms));
+    expect(tsv).toContain("\tfalse\t2026-05-02T10:04:01.000Z\t");
   });
 
   test("marks a lease that is over", () => {
@@ -120,7 +135,7 @@ describe("the list of leases", () => {
       expires_at_ms: now_ms - 12_000,
       cancel_requested_at_ms: null,
     } as const;
-    expect(leasesText([jobIn(state)], screen(null, ansi))).toContain("\u001b[31m12s ago\u001b[0m");
+    expect(leasesText([jobIn(state)], screen(null, ansi))).toContain("\u001b[31mstale, 12s ago\u001b[0m");
     expect(leasesText([], screen())).toBe("no leases held\n");
   });
 });
@@ -138,6 +153,8 @@ describe("the list of checkpoints", () => {
   });
 
   test("for pipes keeps the whole text", () => {
-    expect(checkpointsTsv([error], screen())).toBe("101\t\t2026-05-02T08:00:00.000Z\terror\t1\texit code 2\\nmore\n");
+    expect(tsvLine(TSV_NAMES.checkpoints, checkpointJson(error))).toBe(
+      "1\t101\t\terror\t1\t2026-05-02T08:00:00.000Z\texit code 2\\nmore\n",
+    );
   });
 });

@@ -2,7 +2,8 @@
 
 import { describe, expect, test } from "bun:test";
 import { jobText, type JobPage } from "../../src/view/job.ts";
-import { overviewText, queuesText, queuesTsv, summarizeQueues } from "../../src/view/overview.ts";
+import { overviewText } from "../../src/view/overview.ts";
+import { queuesText, summarizeQueues } from "../../src/view/queues.ts";
 import { changedSettings } from "../../src/view/settings.ts";
 import { bar } from "../../src/view/progress.ts";
 import { ansi, plain } from "../../src/view/style.ts";
@@ -14,6 +15,7 @@ import { attempt, checkpoint, failed, HOUR_MS, now_ms, overview, running, screen
 const page = (overrides: Partial<JobPage> = {}): JobPage => ({
   job: failed({ queue: "builds", priority: 5, cwd: "/srv/app", env: { TOKEN: "secret-value" } }),
   reason: "silent 5m02s of 5m",
+  learned: null,
   attempts: [
     attempt({
       started_at_ms: now_ms - 3 * HOUR_MS,
@@ -31,6 +33,7 @@ const page = (overrides: Partial<JobPage> = {}): JobPage => ({
   checkpoints: [checkpoint()],
   parents: [],
   last_lines: ["cc -c a.c", "\u001b[32mok\u001b[0m\tb.c"],
+  show_env: false,
   ...overrides,
 });
 
@@ -53,7 +56,11 @@ describe("the page of a job", () => {
     );
   });
 
-  test("shows names of its environment and never a value", () => {
+  test("shows what its environment is set to when somebody asks for it", () => {
+    expect(jobText(page({ show_env: true }), screen())).toMatch(/^environment +TOKEN=secret-value$/m);
+  });
+
+  test("shows names of its environment and no value", () => {
     const text = jobText(page(), screen());
     expect(text).toMatch(/^environment +TOKEN$/m);
     expect(text).not.toContain("secret-value");
@@ -140,11 +147,11 @@ describe("the overview", () => {
   test("shows queues by state, paused ones marked, and empty ones only when paused", () => {
     expect(queuesText(overview().queues, screen())).toBe(
       [
-        "QUEUE          RUNNING  PENDING  SCHEDULED  BLOCKED  COMPLETED  FAILED  CANCELLED",
-        "─".repeat(81),
-        "default              ·       12          ·        ·      18204       ·          ·",
-        "gpu (paused)         1        ·          ·        ·          ·       ·          ·",
-        "mail (paused)        ·        ·          ·        ·          ·       ·          ·",
+        "QUEUE          RUNNING  PENDING  SCHEDULED  BLOCKED  COMPLETED  FAILED  CANCELLED  WORKERS",
+        "─".repeat(90),
+        "default              ·       12          ·        ·      18204       ·          ·        1",
+        "gpu (paused)         1        ·          ·        ·          ·       ·          ·        2",
+        "mail (paused)        ·        ·          ·        ·          ·       ·          ·        1",
         "",
       ].join("\n"),
     );
@@ -152,15 +159,33 @@ describe("the overview", () => {
 
   test("sums counts of one queue and state", () => {
     const count = { queue: "q", state: "failed", count: 2 } as const;
-    expect(summarizeQueues([count, count], [])[0]?.counts.failed).toBe(4);
+    expect(summarizeQueues({ counts: [count, count], paused: [], served: [] })[0]?.counts.failed).toBe(4);
+  });
+
+  test("tells jobs that retry or cancel from those that only wait or run", () => {
+    const counts = [
+      { queue: "q", state: "scheduled", count: 5 },
+      { queue: "q", state: "running", count: 3 },
+    ] as const;
+    const split = { retrying: new Map([["q", 2]]), cancelling: new Map([["q", 7]]) };
+    expect(summarizeQueues({ counts, paused: [], served: [], ...split })[0]?.counts).toMatchObject({
+      scheduled: 3,
+      retrying: 2,
+      running: 0,
+      cancelling: 3,
+    });
+  });
+
+  test("ends its queues with what they are together, where there are several", () => {
+    expect(overviewText(overview(), screen())).toMatch(/^all queues +1 +12 +· +· +18204 +· +· +1$/m);
   });
 
   test("tells of leases, workers, retries and recovery in a line each", () => {
     const text = overviewText(overview(), screen());
     expect(text).toMatch(/^Leases +3 held, 1 stale, next ends in 1m$/m);
-    expect(text).toMatch(/^Workers +1 live, 1 of 4 slots busy, 1 missing$/m);
+    expect(text).toMatch(/^Workers +1 live, 1 of 4 slots busy, 1 missing, 150 completed, 5 failed$/m);
     expect(text).toMatch(/^Retries +812 without, 40 after 1$/m);
-    expect(text).toMatch(/^Recovery +7 found, 6 recovered, 1 failed, 1 orphan killed; last 40s ago$/m);
+    expect(text).toMatch(/^Recovery +7 found, 6 recovered, 1 failed, 1 orphan killed \(85 % saved\); last 40s ago$/m);
   });
 
   test("lists workers that are there and the latest failures", () => {
@@ -188,10 +213,6 @@ describe("the overview", () => {
     expect(coloured).toContain("\u001b[31m1 stale\u001b[0m");
     expect(Bun.stripANSI(coloured)).toBe(overviewText(overview(), screen(100)));
   });
-
-  test("for pipes has a queue per line with a number for every state", () => {
-    expect(queuesTsv(overview().queues, screen()).split("\n")[1]).toBe("gpu\tpaused\t1\t0\t0\t0\t0\t0\t0");
-  });
 });
 
 test("a bar is as long as asked, whatever the fraction", () => {
@@ -202,4 +223,18 @@ test("a bar is as long as asked, whatever the fraction", () => {
     "━━━━",
     "━━━━",
   ]);
+});
+
+describe("the page of a job whose lease is learned", () => {
+  test("says what it is and what from", () => {
+    const learned = { runs: 23, gaps: {}, gap_ms: 12_000, lease_ms: 36_000 };
+    const text = jobText(page({ job: failed({ queue: "builds" }), learned }), screen());
+    expect(text).toContain("36s from 23 runs of queue builds, 99 % of whose gaps between beats were up to 12s");
+  });
+
+  test("says what is missing until enough is known", () => {
+    const learned = { runs: 1, gaps: {}, gap_ms: 12_000, lease_ms: null };
+    const text = jobText(page({ job: failed({ key: "nightly" }), learned }), screen());
+    expect(text).toContain("5m until 20 runs are seen; so far 1 run of key nightly");
+  });
 });

@@ -26,6 +26,7 @@ describe("a pending job", () => {
     ["next in line, all slots busy", { workers: 1, ahead: 0, free_slots: 0 }],
     ["1 job ahead", { workers: 1, ahead: 1 }],
     ["12 jobs ahead, all slots busy", { workers: 1, ahead: 12, free_slots: 0 }],
+    ["one of 70000 in line, all slots busy", { workers: 1, in_line: 70_000, free_slots: 0 }],
     [null, {}],
   ])("waits because: %s", (reason, facts) => {
     expect(why(pending, { queue: "gpu" }, facts)).toBe(reason);
@@ -41,6 +42,11 @@ describe("a scheduled job", () => {
   test("or is tried again after a failure", () => {
     expect(why(dueIn(41_000), { token: 2, failures: 2 })).toBe("retry 2 of 3 in 41s");
     expect(why(dueIn(-5), { token: 1, failures: 1 })).toBe("retry 1 of 3 due");
+  });
+
+  test("tells when it is due and nobody is there to take it", () => {
+    expect(why(dueIn(-5), { queue: "gpu" }, { workers: 0 })).toBe("due now, no worker serves queue gpu");
+    expect(why(dueIn(41_000), { queue: "gpu" }, { workers: 0 })).toBe("due in 41s");
   });
 
   test("tells when its queue is paused as well", () => {

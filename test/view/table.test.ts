@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { ansi, plain, type Screen } from "../../src/view/style.ts";
-import { renderPairs, renderTable, renderTsv, type Column } from "../../src/view/table.ts";
+import { renderPairs, renderTable, type Column } from "../../src/view/table.ts";
 import { displayWidth } from "../../src/view/text.ts";
 
 interface Row {
@@ -17,7 +17,6 @@ const columns: Column<Row>[] = [
     title: "NOTE",
     short_title: "N",
     cell: ({ note }) => note,
-    tsv: ({ note }) => `full ${note ?? ""}`,
     optional: true,
     drop: 1,
   },
@@ -92,16 +91,6 @@ describe("a table", () => {
         for (const line of table(width, any)) expect(displayWidth(line)).toBeLessThanOrEqual(width);
       }),
     );
-  });
-});
-
-describe("for pipes", () => {
-  test("there is no header, and every column is there and whole", () => {
-    expect(renderTsv(columns, rows)).toBe("7\t./build.sh release\tfull \n128\tls\tfull 漢\n");
-  });
-
-  test("a tab or line end inside a value does not make a column or a row", () => {
-    expect(renderTsv(columns, [{ id: 1, name: "a\tb\nc", note: "" }])).toBe("1\ta\\tb\\nc\tfull \n");
   });
 });
 

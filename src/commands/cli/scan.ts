@@ -36,8 +36,6 @@ interface Spelling {
 
 interface Scan {
   grammar: Grammar;
-  /** `--queue`, `-q`, `--no-sweep`. */
-  spellings: ReadonlyMap<string, Spelling>;
   raw: readonly string[];
   /** The next word to look at. */
   at: number;
@@ -46,7 +44,7 @@ interface Scan {
 
 export function scan(grammar: Grammar, raw: readonly string[]): Scanned {
   const found: Scanned = { args: {}, lists: {}, rest: [], given: new Set() };
-  const state: Scan = { grammar, spellings: spell(grammar.flags), raw, at: 0, found };
+  const state: Scan = { grammar, raw, at: 0, found };
   while (state.at < raw.length) {
     const word = raw[state.at] ?? "";
     state.at += 1;
@@ -63,6 +61,26 @@ export function scan(grammar: Grammar, raw: readonly string[]): Scanned {
   }
   fillIn(grammar, found);
   return found;
+}
+
+/** What `--queue`, `-q` or `--no-sweep` stands for; one by one, because listing all ways to write all flags takes time. */
+function lookUp(flags: FlagsDef, written: string): Spelling | undefined {
+  const name = written.replace(/^--?/, "");
+  const long = written.startsWith("--") && !name.includes("_");
+  const key = name.replaceAll("-", "_");
+  const direct = long && Object.hasOwn(flags, key) ? flags[key] : undefined;
+  if (direct !== undefined) return { key, flag: direct, negative: false };
+  const denied_key = key.slice("no_".length);
+  const denied = long && key.startsWith("no_") && Object.hasOwn(flags, denied_key) ? flags[denied_key] : undefined;
+  if (denied?.type === "boolean" && denied.negativeDescription !== undefined) {
+    return { key: denied_key, flag: denied, negative: true };
+  }
+  for (const other in flags) {
+    const flag = flags[other];
+    const is_alias = flag !== undefined && aliasesOf(flag).includes(name) && (name.length === 1) !== long;
+    if (is_alias) return { key: other, flag, negative: false };
+  }
+  return undefined;
 }
 
 /** Every way to write every flag. */
@@ -88,7 +106,7 @@ function takeWords({ grammar, found }: Scan, words: readonly string[]): void {
 function longFlag(state: Scan, word: string): void {
   const equals = word.indexOf("=");
   const written = equals === -1 ? word : word.slice(0, equals);
-  const spelling = state.spellings.get(written) ?? unknown(state, written);
+  const spelling = lookUp(state.grammar.flags, written) ?? unknown(state, written);
   const attached = equals === -1 ? null : word.slice(equals + 1);
   if (spelling.flag.type !== "boolean") return store(state, written, spelling, attached ?? nextValue(state, written));
   if (attached !== null) refuse(`${written} takes no value, and got ${told(attached)}`);
@@ -97,10 +115,11 @@ function longFlag(state: Scan, word: string): void {
 
 function shortFlags(state: Scan, word: string): void {
   // `-queue` would be `-q ueue`; nobody means that.
-  if (word.length > 2 && state.spellings.has(`-${word}`)) refuse(`unknown flag ${word}; did you mean -${word}?`);
+  if (word.length > 2 && lookUp(state.grammar.flags, `-${word}`) !== undefined)
+    refuse(`unknown flag ${word}; did you mean -${word}?`);
   for (let at = 1; at < word.length; at += 1) {
     const written = `-${word.charAt(at)}`;
-    const spelling = state.spellings.get(written) ?? unknown(state, at === 1 ? word : written);
+    const spelling = lookUp(state.grammar.flags, written) ?? unknown(state, at === 1 ? word : written);
     const attached = word.slice(at + 1);
     const value = attached.startsWith("=") ? attached.slice(1) : attached;
     if (spelling.flag.type !== "boolean") {
@@ -142,8 +161,8 @@ export function option(written: string, options: readonly string[], value: strin
   return refuse(`${written} can't be ${told(value)}; ${hint}`);
 }
 
-function unknown({ grammar, spellings }: Scan, written: string): never {
-  const long = [...spellings.keys()].filter((spelling) => spelling.startsWith("--"));
+function unknown({ grammar }: Scan, written: string): never {
+  const long = [...spell(grammar.flags).keys()].filter((spelling) => spelling.startsWith("--"));
   // Compared without dashes: they are in every flag, and make short ones look alike.
   const meant = nearest(
     written.replace(/^-+/, ""),

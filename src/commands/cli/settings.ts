@@ -25,6 +25,7 @@ export type Origins = ReadonlyMap<string, Origin>;
 type Value = string | boolean | string[];
 
 const NO_SETTINGS: Table = {};
+const NOTHING_FOUND: Origins = new Map();
 
 /** Fills in what `scanned` was not given; answers where each value that it filled in comes from. */
 export async function applySettings(command: AnyCommand, scanned: Scanned, env: Env): Promise<Origins> {
@@ -43,7 +44,10 @@ export async function loadConfig(flag: string | undefined, env: Env): Promise<Co
 export function fillIn(command: AnyCommand, scanned: Scanned, env: Env, config: Config | null): Origins {
   const { name } = command.meta;
   const found = new Map<string, { value: Value; origin: Origin }>();
+  const variables = settingVariables(env);
   const look = (table: string | null, settings: Table) => {
+    const prefix = variableName(table, "");
+    if (config === null && !variables.some((variable) => variable.startsWith(prefix))) return;
     for (const key in settings) {
       if (scanned.given.has(key) || !Object.hasOwn(command.flags, key)) continue;
       const here = fromEnvironment(table, key, settings, env) ?? fromFile(table, key, config);
@@ -52,9 +56,17 @@ export function fillIn(command: AnyCommand, scanned: Scanned, env: Env, config: 
   };
   look(null, SHARED_SETTINGS);
   look(name, COMMAND_SETTINGS[name] ?? NO_SETTINGS);
-  if (found.size > 0) dropRivals(command.rivals, scanned.given, found);
+  if (found.size === 0) return NOTHING_FOUND;
+  dropRivals(command.rivals, scanned.given, found);
   for (const [key, { value, origin }] of found) take(command, scanned, key, value, origin.label);
   return new Map([...found].map(([key, { origin }]) => [key, origin]));
+}
+
+/** Most people set none or one, and then there is no need to look for each. */
+function settingVariables(env: Env): string[] {
+  const names: string[] = [];
+  for (const name in env) if (name.startsWith("LEASE_")) names.push(name);
+  return names;
 }
 
 function fromEnvironment(table: string | null, key: string, settings: Table, env: Env) {

@@ -153,6 +153,9 @@ export const SQL = {
     UNION ALL SELECT queue, state, sum(count) AS total FROM tallies WHERE ${NAMED} GROUP BY queue, state HAVING total > 0
     ORDER BY queue, state`,
   deleteJob: "DELETE FROM jobs WHERE id = ?1",
+  leases: `SELECT count(*) AS held, count(*) FILTER (WHERE expires_at_ms < ?1) AS stale,
+      min(expires_at_ms) FILTER (WHERE expires_at_ms >= ?1) AS next_expires_at_ms
+    FROM jobs INDEXED BY jobs_expiry WHERE state = 'running'`,
   unmet: `SELECT d.job_id AS job, d.parent_id AS parent, d.kind, parent.state,
       coalesce(parent.finished_at_ms, iif(parent.state = 'running', parent.started_at_ms, parent.created_at_ms)) AS since_ms
     FROM dependencies AS d JOIN jobs AS parent ON parent.id = d.parent_id JOIN jobs AS child ON child.id = d.job_id

@@ -7,7 +7,15 @@ import type { Clock, MachineTime, Random } from "../../core/clock.ts";
 import type { NewJob } from "../../core/job.ts";
 import type { LogChunk, SweepCounts, WorkerRecord } from "../../core/records.ts";
 import type { SqlDatabase } from "../../platform/platform.ts";
-import type { CheckpointQuery, ExpiredQuery, ListQuery, LogQuery, PruneQuery, Selection } from "../queries.ts";
+import type {
+  CheckpointQuery,
+  ExpiredQuery,
+  LeaseHealth,
+  ListQuery,
+  LogQuery,
+  PruneQuery,
+  Selection,
+} from "../queries.ts";
 import type * as Contract from "../store.ts";
 import { cancel, noteRecovery, recovery, retry } from "./change.ts";
 import { acquire, appendLogs, extend, firstReady, isDue, mayAcquire, noteProcess, promote } from "./claim.ts";
@@ -127,6 +135,10 @@ export class SqliteStore implements Contract.Store {
 
   async counts(only?: Selection) {
     return this.#read(() => counts(this.#statements, only));
+  }
+
+  async leases() {
+    return this.#read(() => this.#statements.get("leases").get(this.#now()) as unknown as LeaseHealth);
   }
 
   async parents(ids: readonly number[]) {

@@ -1,0 +1,105 @@
+/** The flags of inspect, and which of them each list understands. */
+
+import { LeaseError } from "../../core/errors.ts";
+import { SORTS } from "../../store/queries.ts";
+import { QUEUE_STATES } from "../../view/queues.ts";
+import { WORKER_STATES } from "../../view/workers.ts";
+import { flagName } from "../cli/define.ts";
+import { JSON_FLAG } from "../cli/shared.ts";
+
+const LISTS = "Of a list";
+export const DEFAULT_LIMIT = 50;
+const KINDS = ["error", "progress"] as const;
+
+/** What each list can be sorted by; the first is how it comes. */
+export const LIST_SORTS = {
+  jobs: SORTS,
+  queues: ["queue", ...QUEUE_STATES],
+  workers: ["started", "seen", "completed", "failed"],
+  leases: ["expires", "beat", "started", "id"],
+  checkpoints: ["id"],
+} as const;
+
+export type ListName = keyof typeof LIST_SORTS;
+export const LIST_NAMES = Object.keys(LIST_SORTS) as ListName[];
+
+const ALL_SORTS = [...new Set(Object.values(LIST_SORTS).flat())];
+const ALL_STATES = [...QUEUE_STATES, ...WORKER_STATES];
+
+export const INSPECT_FLAGS = {
+  watch: { type: "boolean", alias: "w", description: "Keep it live: redrawn every second and on changes, q quits" },
+  json: JSON_FLAG,
+  tsv: { type: "boolean", description: "Print a list as tab-separated values with a header" },
+  show_env: { type: "boolean", description: "Of a job: show the values of its --env, not only their names" },
+  status: {
+    type: "enum",
+    options: ALL_STATES,
+    valueHint: "STATES",
+    description: "Jobs, or workers, in these states; a list by commas",
+    section: LISTS,
+  },
+  queue: { type: "string", alias: "q", valueHint: "NAME", description: "Of this queue", section: LISTS },
+  task: { type: "string", alias: "t", valueHint: "NAME", description: "With this label", section: LISTS },
+  key: { type: "string", alias: "k", valueHint: "KEY", description: "Jobs with this key", section: LISTS },
+  job: { type: "string", valueHint: "ID", description: "Checkpoints of this job", section: LISTS },
+  kind: { type: "enum", options: KINDS, description: "Checkpoints of this kind", section: LISTS },
+  stale: { type: "boolean", description: "Leases that are over and not recovered", section: LISTS },
+  since: {
+    type: "string",
+    valueHint: "TIME",
+    description: "Something happened to it since then: 2h (ago), or 2026-03-01T09:30:00Z",
+    section: LISTS,
+  },
+  limit: {
+    type: "string",
+    valueHint: "N",
+    description: "At most so many",
+    fallback: String(DEFAULT_LIMIT),
+    section: LISTS,
+  },
+  sort: { type: "enum", options: ALL_SORTS, valueHint: "BY", description: "See below", section: LISTS },
+  reverse: { type: "boolean", alias: "r", description: "In the opposite order", section: LISTS },
+} as const;
+
+/** Without `status`, which can be repeated. */
+export type InspectArgs = {
+  [Name in Exclude<keyof typeof INSPECT_FLAGS, "status">]: (typeof INSPECT_FLAGS)[Name]["type"] extends "boolean"
+    ? boolean
+    : string | undefined;
+};
+
+const COMMON = ["limit", "sort", "reverse"] as const;
+
+const UNDERSTOOD: Readonly<Record<ListName, readonly (keyof typeof INSPECT_FLAGS)[]>> = {
+  jobs: ["status", "queue", "task", "key", "since", ...COMMON],
+  queues: ["queue", ...COMMON],
+  workers: ["status", "queue", "since", ...COMMON],
+  leases: ["queue", "task", "stale", ...COMMON],
+  checkpoints: ["job", "task", "kind", "since", ...COMMON],
+};
+
+const OF_LISTS = new Set<string>(Object.values(UNDERSTOOD).flat());
+
+/** `list` null: the overview, or the pages of jobs. */
+export function checkFlags(list: ListName | null, given: ReadonlySet<string>): void {
+  const understood: readonly string[] = list === null ? [] : UNDERSTOOD[list];
+  const wrong = [...given].find((name) => OF_LISTS.has(name) && !understood.includes(name));
+  if (wrong !== undefined) {
+    const flag = `--${flagName(wrong)}`;
+    const where = LIST_NAMES.filter((name) => (UNDERSTOOD[name] as readonly string[]).includes(wrong));
+    const whose = list === null ? "inspect without a list" : `inspect ${list}`;
+    throw new LeaseError("usage", `${whose} has no ${flag}; write lease inspect ${where.join("|")} ${flag} …`);
+  }
+  if (list === null && given.has("tsv")) {
+    throw new LeaseError("usage", `--tsv is for lists: lease inspect ${LIST_NAMES.join("|")} --tsv`);
+  }
+  if (given.has("json") && given.has("tsv")) throw new LeaseError("usage", "--json or --tsv, not both");
+  if (given.has("show_env") && list !== null) throw new LeaseError("usage", "--show-env is for jobs by id");
+}
+
+/** `value` if it is one of those that this list knows. */
+export function oneOf<const T extends string>(list: ListName, flag: string, value: string, options: readonly T[]): T {
+  const found = options.find((option) => option === value);
+  if (found !== undefined) return found;
+  throw new LeaseError("usage", `${flag} ${value} does not go with inspect ${list}; use ${options.join(", ")}`);
+}

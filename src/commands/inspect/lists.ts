@@ -1,0 +1,184 @@
+/** The lists of inspect: flags → questions to the store → rows. */
+
+import { parseIds, parseInteger, parseSince } from "../../config/values.ts";
+import type { Job } from "../../core/job.ts";
+import { SORTS, type ListQuery } from "../../store/queries.ts";
+import type { Store } from "../../store/store.ts";
+import { checkpointsText } from "../../view/checkpoints.ts";
+import { jobsText } from "../../view/jobs.ts";
+import { checkpointJson, jobJson, leaseJson, queueJson, workerJson } from "../../view/json.ts";
+import { leasesText } from "../../view/leases.ts";
+import { QUEUE_STATES, queuesText, type QueueSummary } from "../../view/queues.ts";
+import { jobTsv, TSV_NAMES } from "../../view/tsv.ts";
+import { WORKER_STATES, workersText, workerState, type WorkerRow } from "../../view/workers.ts";
+import { DEFAULT_LIMIT, LIST_SORTS, oneOf, type InspectArgs, type ListName } from "./flags.ts";
+import { heldBy, leasesByEnd } from "./leases.ts";
+import { queuesNow } from "./overview.ts";
+import { around } from "./reasons.ts";
+import type { View } from "./view.ts";
+
+const MOST = 1_000_000;
+/** Jobs of a long list are read and printed in pages of this size. */
+const PAGE = 1_000;
+
+interface Asked {
+  args: InspectArgs;
+  statuses: readonly string[];
+  ids: readonly number[];
+  limit: number;
+}
+
+/** Everything that can be wrong with the flags is found here, before a store is opened. */
+export function listView(
+  list: ListName,
+  args: InspectArgs,
+  statuses: readonly string[],
+  words: readonly string[],
+): View {
+  const limit = args.limit === undefined ? DEFAULT_LIMIT : parseInteger(args.limit, "--limit", { min: 1, max: MOST });
+  if (args.since !== undefined) parseSince(args.since, "--since", 0);
+  const asked = { args, statuses, ids: parseIds(words, `inspect ${list}`), limit };
+  const look = { jobs, queues, workers, leases, checkpoints }[list](asked);
+  return { title: [list, ...words].join(" "), tsv: TSV_NAMES[list], look };
+}
+
+const filters = ({ queue, task, key }: InspectArgs) => ({
+  ...(queue === undefined ? {} : { queues: [queue] }),
+  ...(task === undefined ? {} : { task }),
+  ...(key === undefined ? {} : { key }),
+});
+
+const sinceOf = ({ since }: InspectArgs, now_ms: number) =>
+  since === undefined ? null : parseSince(since, "--since", now_ms);
+
+function jobs({ args, statuses, ids, limit }: Asked): View["look"] {
+  const sort = oneOf("jobs", "--sort", args.sort ?? "id", SORTS);
+  const states = statuses.map((status) => oneOf("jobs", "--status", status, QUEUE_STATES));
+  // What comes next is due soonest; everything else is asked for to see the newest, the highest, the most.
+  const newest_first = (sort === "due") === args.reverse;
+  return async function* (store, now_ms, whole) {
+    const since_ms = sinceOf(args, now_ms);
+    const query: ListQuery = {
+      ...filters(args),
+      ...(states.length === 0 ? {} : { states }),
+      ...(ids.length === 0 ? {} : { ids }),
+      ...(since_ms === null ? {} : { since_ms }),
+      sort,
+      limit,
+      newest_first,
+    };
+    // Only ids tell where to go on.
+    const page = whole || sort !== "id" ? limit : Math.min(limit, PAGE);
+    let left = limit;
+    let behind: number | null = null;
+    for (;;) {
+      const more: ListQuery = {
+        ...query,
+        limit: Math.min(page, left),
+        ...(behind === null ? {} : { behind_id: behind }),
+      };
+      const found = await store.list(more);
+      if (found.length > 0 || behind === null) yield await seenJobs(store, found, now_ms);
+      left -= found.length;
+      behind = found.at(-1)?.id ?? null;
+      if (found.length < page || left === 0) return;
+    }
+  };
+}
+
+async function seenJobs(store: Store, found: readonly Job[], now_ms: number) {
+  const { reason } = await around(store, found, now_ms);
+  const rows = (at_ms: number) => found.map((job) => ({ job, reason: reason(job, at_ms) }));
+  return {
+    text: (screen: Parameters<typeof jobsText>[1]) => jobsText(rows(screen.now_ms), screen),
+    objects: (at_ms: number) => rows(at_ms).map((row) => jobJson(row.job, row.reason)),
+    rows: (at_ms: number) => rows(at_ms).map((row) => jobTsv(row, at_ms)),
+  };
+}
+
+function queues({ args, limit }: Asked): View["look"] {
+  const sort = oneOf("queues", "--sort", args.sort ?? "queue", LIST_SORTS.queues);
+  const order = (a: QueueSummary, b: QueueSummary) => (sort === "queue" ? 0 : b.counts[sort] - a.counts[sort]);
+  return async function* (store, now_ms) {
+    const all = (await queuesNow(store, now_ms)).filter(
+      ({ queue }) => args.queue === undefined || queue === args.queue,
+    );
+    const shown = inOrder(all, order, args.reverse).slice(0, limit);
+    yield { text: (screen) => queuesText(shown, screen), objects: () => shown.map(queueJson) };
+  };
+}
+
+function workers({ args, statuses, limit }: Asked): View["look"] {
+  const sort = oneOf("workers", "--sort", args.sort ?? "started", LIST_SORTS.workers);
+  const states = statuses.map((status) => oneOf("workers", "--status", status, WORKER_STATES));
+  const by = {
+    // Live ones first, as the store has them.
+    started: () => 0,
+    seen: (a, b) => b.worker.seen_at_ms - a.worker.seen_at_ms,
+    completed: (a, b) => b.worker.completed - a.worker.completed,
+    failed: (a, b) => b.worker.failed - a.worker.failed,
+  } satisfies Record<string, (a: WorkerRow, b: WorkerRow) => number>;
+  return async function* (store, now_ms) {
+    const since_ms = sinceOf(args, now_ms);
+    const all = await store.workers();
+    const wanted = all.filter(
+      (worker) =>
+        (states.length === 0 || states.includes(workerState(worker, now_ms))) &&
+        (args.queue === undefined || worker.queues === null || worker.queues.includes(args.queue)) &&
+        (since_ms === null || worker.seen_at_ms >= since_ms),
+    );
+    const held = await heldBy(store, wanted, await leasesByEnd(store, { most: PAGE }));
+    const rows = wanted.map((worker) => ({ worker, held: held.get(worker.id) ?? [] }));
+    const shown = inOrder(rows, by[sort], args.reverse).slice(0, limit);
+    yield {
+      text: (screen) => workersText(shown, screen),
+      objects: (at_ms) => shown.map((row) => workerJson(row, at_ms)),
+    };
+  };
+}
+
+function leases({ args, limit }: Asked): View["look"] {
+  const sort = oneOf("leases", "--sort", args.sort ?? "expires", LIST_SORTS.leases);
+  const expiry = ({ state }: Job) => (state.name === "running" ? state.expires_at_ms : 0);
+  const by = {
+    expires: (a, b) => expiry(a) - expiry(b) || a.id - b.id,
+    beat: (a, b) => (a.last_beat_at_ms ?? 0) - (b.last_beat_at_ms ?? 0),
+    started: (a, b) => (a.started_at_ms ?? 0) - (b.started_at_ms ?? 0),
+    id: (a, b) => a.id - b.id,
+  } satisfies Record<string, (a: Job, b: Job) => number>;
+  const wanted = ({ queue, task }: Job) =>
+    (args.queue === undefined || queue === args.queue) && (args.task === undefined || task === args.task);
+  // In the order of their ends they come from the store; any other order needs them all, or a good part.
+  const most = sort === "expires" && !args.reverse ? limit : Math.max(PAGE, limit);
+  return async function* (store) {
+    const found = await leasesByEnd(store, { most, wanted, ...(args.stale ? { ends_within_ms: 0 } : {}) });
+    const shown = inOrder(found.jobs, by[sort], args.reverse).slice(0, limit);
+    yield {
+      text: (screen) => leasesText(shown, screen),
+      objects: (at_ms) => shown.map((job) => leaseJson(job, at_ms)),
+    };
+  };
+}
+
+function checkpoints({ args, limit }: Asked): View["look"] {
+  oneOf("checkpoints", "--sort", args.sort ?? "id", LIST_SORTS.checkpoints);
+  const job = args.job === undefined ? null : parseInteger(args.job, "--job", { min: 1 });
+  const kind = args.kind === "error" || args.kind === "progress" ? args.kind : null;
+  return async function* (store, now_ms) {
+    const since_ms = sinceOf(args, now_ms);
+    const newest = await store.checkpoints({
+      ...(job === null ? {} : { job }),
+      ...(args.task === undefined ? {} : { task: args.task }),
+      ...(kind === null ? {} : { kind }),
+      limit,
+    });
+    const wanted = newest.filter(({ at_ms }) => since_ms === null || at_ms >= since_ms);
+    const shown = args.reverse ? wanted.toReversed() : wanted;
+    yield { text: (screen) => checkpointsText(shown, screen), objects: () => shown.map(checkpointJson) };
+  };
+}
+
+function inOrder<Row>(rows: readonly Row[], order: (a: Row, b: Row) => number, reverse: boolean): Row[] {
+  const sorted = rows.toSorted(order);
+  return reverse ? sorted.toReversed() : sorted;
+}

@@ -1,0 +1,97 @@
+/** `lease prune`: deletes finished jobs with all that belongs to them. With a person at a terminal only if they say --yes. */
+
+import process from "node:process";
+import { parseDuration } from "../core/duration.ts";
+import { LeaseError } from "../core/errors.ts";
+import type { PruneQuery } from "../store/queries.ts";
+import type { Store } from "../store/store.ts";
+import { jsonLine } from "../view/json.ts";
+import { command, type Io } from "./cli/define.ts";
+import { JSON_FLAG } from "./cli/shared.ts";
+import { withStore } from "./context.ts";
+
+const FINISHED = ["completed", "failed", "cancelled"] as const;
+/** Short enough that others who write hardly notice. */
+const BATCH = 500;
+
+export default command({
+  meta: { name: "prune", description: "Delete finished jobs with their attempts, logs and checkpoints" },
+  args: {
+    older_than: { type: "string", valueHint: "AGE", description: "Finished at least so long ago: 30d, 12h" },
+    status: {
+      type: "enum",
+      options: FINISHED,
+      valueHint: "STATES",
+      description: "Jobs that ended like this, a list by commas",
+      fallback: "completed,failed,cancelled",
+    },
+    queue: { type: "string", alias: "q", valueHint: "NAME", description: "Of this queue" },
+    task: { type: "string", alias: "t", valueHint: "NAME", description: "With this label" },
+    yes: { type: "boolean", alias: "y", description: "Delete, also at a terminal" },
+    dry_run: { type: "boolean", alias: "n", description: "Only tell what would be deleted" },
+    json: JSON_FLAG,
+  },
+  repeat: ["status"],
+  rest: "none",
+  examples: [
+    ["lease prune --older-than 30d", "at a terminal: what would go"],
+    ["lease prune --older-than 30d --yes", "and now it goes"],
+    ["lease prune --status completed --queue mail --older-than 1d", "from cron: deletes"],
+  ],
+  notes: [
+    "Where standard input or output is a terminal, nothing is deleted without --yes; elsewhere, as in cron, --dry-run " +
+      "only tells. Jobs that have not ended are never deleted. That there was nothing to delete is no error.",
+  ],
+  run: async ({ args, lists, given, io }) => {
+    if (!SELECTORS.some((name) => given.has(name))) {
+      throw new LeaseError("usage", "prune what? Say --older-than 30d, or --status, --queue or --task");
+    }
+    if (args.yes && args.dry_run) throw new LeaseError("usage", "--yes or --dry-run, not both");
+    const query: PruneQuery = {
+      older_than_ms: args.older_than === undefined ? 0 : parseDuration(args.older_than, "--older-than"),
+      states: lists.status.length === 0 ? FINISHED : [...new Set(lists.status)],
+      ...(args.queue === undefined ? {} : { queues: [args.queue] }),
+      ...(args.task === undefined ? {} : { task: args.task }),
+    };
+    const dry_run = args.dry_run || (!args.yes && isAttended(io));
+    return withStore(args, io, { create: false }, async ({ store }) => {
+      const old = await store.prunable(query);
+      const found = old.reduce((sum, { count }) => sum + count, 0);
+      const deleted = dry_run ? 0 : await prune(store, query, found);
+      if (args.json) {
+        const counts = Object.fromEntries(old.map(({ state, count }) => [state, count]));
+        io.stdout(jsonLine({ dry_run, completed: 0, failed: 0, cancelled: 0, ...counts, deleted }));
+      } else io.stdout(`${dry_run ? plan(old, found) : `${jobs(deleted)} deleted`}\n`);
+      return 0;
+    });
+  },
+});
+
+const SELECTORS = ["older_than", "status", "queue", "task"] as const;
+
+/** A person may be there. */
+function isAttended(io: Io): boolean {
+  return io.is_tty || Boolean(process.stdin.isTTY);
+}
+
+/** No more than there were to begin with: what ends meanwhile is for the next time. */
+async function prune(store: Store, query: PruneQuery, most: number): Promise<number> {
+  let deleted = 0;
+  while (deleted < most) {
+    const gone = await store.prune({ ...query, limit: Math.min(BATCH, most - deleted) });
+    deleted += gone;
+    if (gone === 0) break;
+  }
+  if (deleted > 0) await store.tidy();
+  return deleted;
+}
+
+function plan(old: readonly { state: string; count: number }[], found: number): string {
+  if (found === 0) return "nothing to delete";
+  const parts = old.filter(({ count }) => count > 0).map(({ state, count }) => `${count} ${state}`);
+  return `would delete ${jobs(found)} (${parts.join(", ")}); --yes does it`;
+}
+
+function jobs(count: number): string {
+  return `${count} ${count === 1 ? "job" : "jobs"}`;
+}

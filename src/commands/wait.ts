@@ -1,0 +1,170 @@
+/** `lease wait`: until jobs have ended; the exit code is theirs. */
+
+import { formatDuration, parseDuration } from "../core/duration.ts";
+import { LeaseError } from "../core/errors.ts";
+import type { Job } from "../core/job.ts";
+import type { Selection } from "../store/queries.ts";
+import type { Store } from "../store/store.ts";
+import { jobJson, jsonLine } from "../view/json.ts";
+import type { WorkProgress } from "../view/progress.ts";
+import { NO_FACTS, reasonOf } from "../view/reason.ts";
+import { visible } from "../view/text.ts";
+import { wantsColor } from "./cli/color.ts";
+import { command, type Io } from "./cli/define.ts";
+import { JSON_FLAG } from "./cli/shared.ts";
+import { withStore } from "./context.ts";
+import { exitCodeOf } from "./exit_code.ts";
+import { idPages, nothingMatched, SELECTION_FLAGS, selectionOf } from "./job_ids.ts";
+import { ProgressLine } from "./progress_line.ts";
+import { Ending, repeat } from "./repeat.ts";
+
+const PACE = { every_ms: 1_000, pause_ms: 10 } as const;
+const TIMED_OUT = 124;
+const UNFINISHED = ["blocked", "scheduled", "retrying", "pending", "running", "cancelling"] as const;
+const FINISHED = ["completed", "failed", "cancelled"] as const;
+const BAD = ["failed", "cancelled"] as const;
+const FAILURES_TOLD = 10;
+
+export default command({
+  meta: { name: "wait", description: "Wait until jobs have ended" },
+  args: {
+    ...SELECTION_FLAGS,
+    any: { type: "boolean", description: "Until one of them has ended" },
+    timeout: { type: "string", valueHint: "TIME", description: "No longer than this", fallback: "forever" },
+    json: { ...JSON_FLAG, description: "Print the jobs when it is over, one object per line" },
+  },
+  rest: "words",
+  operands: "[ID…]",
+  examples: [
+    ["lease wait 7 && ./deploy.sh", "ends with the job's own exit code"],
+    ["lease wait 7 9-12 --timeout 10m", "all of them, but not forever"],
+    ["lease wait --task release-1.4", "all that the task has, and what is added to it meanwhile"],
+    ["lease wait --any 7 8 --json", "the first that has ended"],
+  ],
+  notes: [
+    "A job that is going to be retried has not ended. Ctrl-C ends the waiting; the jobs go on.",
+    {
+      title: "Exit codes",
+      rows: [
+        ["0", "all have completed; with --any, the first that ended has"],
+        ["1", "there is no such job, nothing matched, or a job failed without a code of its own or was cancelled"],
+        ["124", "--timeout is over, or the job's own was"],
+        ["other", "the code of the job, or of the first by id that did not complete; 128+n for signal n"],
+      ],
+    },
+  ],
+  run: async ({ args, rest, io }) => {
+    const only = selectionOf("wait for", rest, args);
+    const timeout_ms = args.timeout === undefined ? null : parseDuration(args.timeout, "--timeout");
+    return withStore(args, io, { create: false }, async ({ store }) => {
+      await mustBeThere(store, only);
+      const line = new ProgressLine(wantsColor(args.color, io));
+      const code = await waitFor(store, only, { any: args.any, timeout_ms, line });
+      if (code !== null && code !== TIMED_OUT) {
+        io.stderr("lease: no longer waiting; the jobs go on\n");
+        return code;
+      }
+      if (code === TIMED_OUT) io.stderr(`lease: ${await whatIsLeft(store, only, timeout_ms ?? 0)}\n`);
+      const told = code === null && args.any ? await firstEnded(store, only) : null;
+      if (args.json) await printJson(store, told === null ? only : { ids: [told.id] }, io);
+      if (code === TIMED_OUT) return TIMED_OUT;
+      return told === null ? await outcome(store, only, io) : exitCodeOf(store, told);
+    });
+  },
+});
+
+async function mustBeThere(store: Store, only: Selection): Promise<void> {
+  if (only.ids === undefined) {
+    const found = await store.list({ ...only, limit: 1, newest_first: true });
+    if (found.length > 0) return;
+    throw await nothingMatched(store, "wait for", only);
+  }
+  for await (const ids of idPages(store, "wait for", only, [])) {
+    const found = await store.jobs(ids);
+    const missing = ids.find((_, index) => found[index] === null);
+    if (missing !== undefined) throw new LeaseError("no_such_job", `there is no job ${missing}`);
+  }
+}
+
+interface Waiting {
+  any: boolean;
+  timeout_ms: number | null;
+  line: ProgressLine;
+}
+
+/** Null: it is over. Else the code of what ended the waiting before. */
+async function waitFor(store: Store, only: Selection, { any, timeout_ms, line }: Waiting): Promise<number | null> {
+  const isOver = async () => {
+    const states = any ? FINISHED : UNFINISHED;
+    const found = await store.list({ ...only, states, limit: 1, newest_first: false });
+    return any === found.length > 0;
+  };
+  if (await isOver()) return null;
+  const ending = new Ending();
+  const timer = timeout_ms === null ? null : setTimeout(() => ending.end(TIMED_OUT), timeout_ms);
+  const progress = progressOf(store, only);
+  const display = setInterval(
+    () =>
+      void progress().then(
+        (now) => line.show(now),
+        () => {},
+      ),
+    line.every_ms,
+  );
+  try {
+    const code = await repeat(store, ending, PACE, async () => ((await isOver()) ? 0 : null));
+    return code === 0 ? null : code;
+  } finally {
+    if (timer !== null) clearTimeout(timer);
+    clearInterval(display);
+    ending.stop();
+    line.erase();
+  }
+}
+
+function progressOf(store: Store, only: Selection): () => Promise<WorkProgress> {
+  const started_ms = performance.now();
+  let before: number | null = null;
+  return async () => {
+    const totals = { blocked: 0, scheduled: 0, pending: 0, running: 0, completed: 0, failed: 0, cancelled: 0 };
+    for (const { state, count } of await store.counts(only)) totals[state] += count;
+    const { blocked, scheduled, pending, ...rest } = totals;
+    before ??= rest.completed + rest.failed + rest.cancelled;
+    return { ...rest, left: blocked + scheduled + pending, before, elapsed_ms: performance.now() - started_ms };
+  };
+}
+
+async function whatIsLeft(store: Store, only: Selection, timeout_ms: number): Promise<string> {
+  const counts = await store.counts(only);
+  const total = counts.reduce((sum, { count }) => sum + count, 0);
+  const ended = counts.filter(({ state }) => FINISHED.some((name) => name === state));
+  const left = total - ended.reduce((sum, { count }) => sum + count, 0);
+  return `after ${formatDuration(timeout_ms)} ${left} of ${total} ${total === 1 ? "job has" : "jobs have"} not ended`;
+}
+
+async function firstEnded(store: Store, only: Selection): Promise<Job | null> {
+  const [first] = await store.list({ ...only, states: FINISHED, sort: "finished", limit: 1, newest_first: false });
+  return first ?? null;
+}
+
+/** Tells what did not complete, and answers the code of the first of them. */
+async function outcome(store: Store, only: Selection, io: Io): Promise<number> {
+  const bad = await store.list({ ...only, states: BAD, limit: FAILURES_TOLD + 1, newest_first: false });
+  const now_ms = await store.now();
+  for (const job of bad.slice(0, FAILURES_TOLD)) {
+    const reason = reasonOf(job, NO_FACTS, now_ms);
+    io.stderr(`lease: ${visible(`job ${job.id} ${job.state.name}${reason === null ? "" : `: ${reason}`}`)}\n`);
+  }
+  if (bad.length > FAILURES_TOLD) io.stderr("lease: and more: lease inspect jobs --status failed,cancelled\n");
+  const [first] = bad;
+  return first === undefined ? 0 : exitCodeOf(store, first);
+}
+
+async function printJson(store: Store, only: Selection, io: Io): Promise<void> {
+  const now_ms = await store.now();
+  for await (const ids of idPages(store, "wait for", only, [...UNFINISHED, ...FINISHED])) {
+    for (const job of await store.jobs(ids)) {
+      if (job !== null) io.stdout(jsonLine(jobJson(job, reasonOf(job, NO_FACTS, now_ms))));
+    }
+  }
+}
