@@ -18,6 +18,14 @@ export async function promote(statements: Statements, connection: Connection): P
   return (await statements.run(connection, "promote", [PROMOTE_LIMIT])).length;
 }
 
+export async function promoteAll(statements: Statements, connection: Connection): Promise<number> {
+  for (let total = 0; ;) {
+    const count = await promote(statements, connection);
+    total += count;
+    if (count < PROMOTE_LIMIT) return total;
+  }
+}
+
 /** Null when jobs are due that have to be promoted first: only then is it known whose turn it is. */
 export async function acquire(
   statements: Statements,

@@ -73,13 +73,15 @@ export async function enqueueAll(
   return { ranges, created };
 }
 
-/** What has been read from a stream can't be read again, so a lost connection ends it. */
-export function onlyOnce<T>(batches: AsyncIterable<T>): () => AsyncIterable<T> {
+/** What has been read from a stream can't be read again: a transaction that has to begin anew fails instead. */
+export function onlyOnce<T>(batches: AsyncIterable<T>): AsyncIterable<T> {
   let begun = false;
-  return () => {
-    if (begun) throw new LeaseError("store_failed", "the connection was lost before all jobs were in: try again");
-    begun = true;
-    return batches;
+  return {
+    [Symbol.asyncIterator]() {
+      if (begun) throw new LeaseError("store_failed", "the store was in trouble before all jobs were in: try again");
+      begun = true;
+      return batches[Symbol.asyncIterator]();
+    },
   };
 }
 

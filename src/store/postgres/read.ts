@@ -4,8 +4,17 @@
 
 import { assert } from "../../core/errors.ts";
 import type { Job } from "../../core/job.ts";
-import type { Checkpoint, LogChunk, QueueCount } from "../../core/records.ts";
-import type { Backlog, CheckpointQuery, ExpiredLease, ExpiredQuery, Selection, UnmetDependency } from "../queries.ts";
+import type { Attempt, Checkpoint, LogChunk, QueueCount } from "../../core/records.ts";
+import type {
+  Backlog,
+  CheckpointQuery,
+  ExpiredLease,
+  ExpiredQuery,
+  LeaseHealth,
+  LogQuery,
+  Selection,
+  UnmetDependency,
+} from "../queries.ts";
 import { toAttempt, toCheckpoint, toJob } from "../rows.ts";
 import { numbers, texts } from "./arrays.ts";
 import { Conditions, select } from "./conditions.ts";
@@ -85,7 +94,7 @@ const BACKLOG = `SELECT
     + (SELECT count(*) FROM lease.jobs WHERE state = 'blocked' AND ${MINE}) AS waiting,
   (SELECT min(run_at_ms) FROM lease.jobs WHERE state = 'scheduled' AND ${MINE}) AS next_due_ms`;
 
-interface Range {
+export interface Range {
   queues: readonly string[] | null;
   task: string | null;
 }
@@ -126,9 +135,9 @@ export async function expired(
   ]);
   if (rows.length === 0) return [];
   const ids = numbers(rows.map(({ id }) => id as number));
-  const attempts = await statements.run(connection, "currentAttempts", [ids]);
-  const current = new Map(attempts.map((row) => [`${row["job_id"]} ${row["attempt"]}`, row]));
-  const printed = await lastLogs(statements, connection, attempts, query.last_chunks ?? 0);
+  const running = await statements.run(connection, "currentAttempts", [ids]);
+  const current = new Map(running.map((row) => [`${row["job_id"]} ${row["attempt"]}`, row]));
+  const printed = await lastLogs(statements, connection, running, query.last_chunks ?? 0);
   return rows.flatMap((row) => {
     const job = toJob(row);
     const attempt = current.get(`${job.id} ${job.token}`);
@@ -151,13 +160,13 @@ export async function expired(
 async function lastLogs(
   statements: Statements,
   connection: Connection,
-  attempts: readonly SqlRow[],
+  running: readonly SqlRow[],
   count: number,
 ): Promise<ReadonlyMap<number, LogChunk[]>> {
   if (count === 0) return new Map();
   const rows = await statements.run(connection, "lastLogs", [
-    numbers(attempts.map((row) => row["job_id"] as number)),
-    numbers(attempts.map((row) => row["attempt"] as number)),
+    numbers(running.map((row) => row["job_id"] as number)),
+    numbers(running.map((row) => row["attempt"] as number)),
     count,
   ]);
   const chunks = rows.map(({ job_id, start, bytes, data }) => ({
@@ -172,4 +181,31 @@ const PAUSED = `SELECT name FROM lease.queues WHERE paused_at_ms IS NOT NULL ORD
 
 export async function pausedQueues(statements: Statements, connection: Connection): Promise<string[]> {
   return (await statements.sql(connection, PAUSED)).map(({ name }) => name as string);
+}
+
+export async function attempts(statements: Statements, connection: Connection, id: number): Promise<Attempt[]> {
+  return (await statements.run(connection, "attempts", [id])).map(toAttempt);
+}
+
+export async function logs(statements: Statements, connection: Connection, query: LogQuery): Promise<LogChunk[]> {
+  const { job, attempt, from, limit } = query;
+  return (await statements.run(connection, "logs", [job, attempt, from, limit])) as unknown as LogChunk[];
+}
+
+export async function cancelRequests(statements: Statements, connection: Connection, holder: string) {
+  return (await statements.run(connection, "cancelRequests", [holder])) as { id: number; token: number }[];
+}
+
+export async function nextDue(statements: Statements, connection: Connection): Promise<number | null> {
+  const [row] = await statements.run(connection, "nextDue");
+  return (row?.["at_ms"] ?? null) as number | null;
+}
+
+const LEASES = `SELECT count(*) AS held, count(*) FILTER (WHERE expires_at_ms < clock.ms) AS stale,
+    min(expires_at_ms) FILTER (WHERE expires_at_ms >= clock.ms) AS next_expires_at_ms
+  FROM (SELECT lease.now_ms() AS ms OFFSET 0) AS clock JOIN lease.jobs ON state = 'running'`;
+
+export async function leases(statements: Statements, connection: Connection): Promise<LeaseHealth> {
+  const [row] = await statements.sql(connection, LEASES);
+  return row as unknown as LeaseHealth;
 }

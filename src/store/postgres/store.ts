@@ -4,29 +4,18 @@
 
 import type { Clock, Random } from "../../core/clock.ts";
 import type { NewJob } from "../../core/job.ts";
-import type { LogChunk, SweepCounts, WorkerRecord } from "../../core/records.ts";
+import type { SweepCounts, WorkerRecord } from "../../core/records.ts";
 import type { CheckpointQuery, ExpiredQuery, ListQuery, LogQuery, PruneQuery, Selection } from "../queries.ts";
-import { toAttempt } from "../rows.ts";
 import type * as Contract from "../store.ts";
 import { cancel, noteRecovery, recovery, retry, setPaused } from "./change.ts";
-import { acquire, promote, PROMOTE_LIMIT } from "./claim.ts";
+import { acquire, promote, promoteAll, PROMOTE_LIMIT } from "./claim.ts";
 import { checkAll, enqueue, enqueueAll, insertPlain, isPlain, onlyOnce } from "./enqueue.ts";
 import { Gather } from "./gather.ts";
 import { Holder, QUICK, waysOf } from "./holder.ts";
 import { learned } from "./learned.ts";
 import type { Connection } from "./link.ts";
 import { list } from "./list.ts";
-import {
-  backlog,
-  checkpoints,
-  counts,
-  expired,
-  jobs,
-  parents,
-  pausedQueues,
-  retryCounts,
-  topPriority,
-} from "./read.ts";
+import * as read from "./read.ts";
 import type { Manner, Session } from "./session.ts";
 import { checkpoint, recover } from "./settle.ts";
 import type { Statements } from "./sql.ts";
@@ -46,11 +35,7 @@ const ONCE = { once: true };
 /** More jobs than this in one call have a transaction of their own. */
 const GATHERED = 1_000;
 
-type Work<T> = (statements: Statements, connection: Connection) => Promise<T>;
-interface Range {
-  queues: readonly string[] | null;
-  task: string | null;
-}
+type Work<A extends unknown[], T> = (statements: Statements, connection: Connection, ...args: A) => Promise<T>;
 
 export class PostgresStore implements Contract.Store {
   readonly location: string;
@@ -79,12 +64,11 @@ export class PostgresStore implements Contract.Store {
     if (batch.every(isPlain) && batch.length <= GATHERED) {
       return (await this.#plain.ask(batch)).map((id) => ({ id, created: true }));
     }
-    return this.#change("urgent", (statements, connection) => enqueue(statements, connection, batch), ONCE);
+    return this.#once("urgent", enqueue, batch);
   }
 
   enqueueAll(batches: AsyncIterable<readonly NewJob[]>) {
-    const once = onlyOnce(batches);
-    return this.#change("urgent", (statements, connection) => enqueueAll(statements, connection, once()), ONCE);
+    return this.#once("urgent", enqueueAll, onlyOnce(batches));
   }
 
   async acquire(request: Contract.AcquireRequest) {
@@ -122,11 +106,11 @@ export class PostgresStore implements Contract.Store {
 
   async checkpoint(requests: readonly Contract.CheckpointRequest[]) {
     if (requests.length === 0) return [];
-    return this.#read((statements, connection) => checkpoint(statements, connection, requests), QUICK);
+    return this.#quick(checkpoint, requests);
   }
 
   expired(query: ExpiredQuery) {
-    return this.#read((statements, connection) => expired(statements, connection, query));
+    return this.#read(read.expired, query);
   }
 
   async recover(requests: readonly Contract.RecoverRequest[]) {
@@ -136,60 +120,61 @@ export class PostgresStore implements Contract.Store {
   }
 
   cancel(ids: readonly number[], reason: string | null) {
-    return this.#change("urgent", (statements, connection) => cancel(statements, connection, ids, reason), ONCE);
+    return this.#once("urgent", cancel, ids, reason);
   }
 
   retry(ids: readonly number[]) {
-    return this.#change("urgent", (statements, connection) => retry(statements, connection, ids), ONCE);
+    return this.#once("urgent", retry, ids);
   }
 
-  async cancelRequests(holder: string) {
-    const rows = await this.#read((statements, link) => statements.run(link, "cancelRequests", [holder]), QUICK);
-    return rows as { id: number; token: number }[];
+  cancelRequests(holder: string) {
+    return this.#quick(read.cancelRequests, holder);
   }
 
   jobs(ids: readonly number[]) {
-    return this.#read((statements, connection) => jobs(statements, connection, ids));
+    return this.#read(read.jobs, ids);
   }
 
   list(query: ListQuery) {
-    return this.#read((statements, connection) => list(statements, connection, query));
+    return this.#read(list, query);
   }
 
-  async attempts(id: number) {
-    return (await this.#read((statements, connection) => statements.run(connection, "attempts", [id]))).map(toAttempt);
+  attempts(id: number) {
+    return this.#read(read.attempts, id);
   }
 
   checkpoints(query: CheckpointQuery) {
-    return this.#read((statements, connection) => checkpoints(statements, connection, query));
+    return this.#read(read.checkpoints, query);
   }
 
-  async logs({ job, attempt, from, limit }: LogQuery) {
-    const params = [job, attempt, from, limit];
-    const rows = await this.#read((statements, connection) => statements.run(connection, "logs", params));
-    return rows as unknown as LogChunk[];
+  logs(query: LogQuery) {
+    return this.#read(read.logs, query);
   }
 
   counts(only?: Selection) {
-    return this.#read((statements, connection) => counts(statements, connection, only));
+    return this.#read(read.counts, only);
+  }
+
+  leases() {
+    return this.#read(read.leases);
   }
 
   parents(ids: readonly number[]) {
-    return this.#read((statements, connection) => parents(statements, connection, ids));
+    return this.#read(read.parents, ids);
   }
 
   learned(subjects: readonly string[]) {
-    return this.#read((statements, connection) => learned(statements, connection, subjects));
+    return this.#read(learned, subjects);
   }
 
   async prunable(query: PruneQuery) {
     const { prunable } = await import("./prune.ts");
-    return this.#read((statements, connection) => prunable(statements, connection, query));
+    return this.#read(prunable, query);
   }
 
   async prune(query: PruneQuery & { limit: number }) {
     const { prune } = await import("./prune.ts");
-    return this.#change("other", (statements, connection) => prune(statements, connection, query));
+    return this.#change("other", prune, query);
   }
 
   /** Autovacuum does it. */
@@ -197,44 +182,43 @@ export class PostgresStore implements Contract.Store {
 
   async diagnose() {
     const { diagnose } = await import("./diagnose.ts");
-    return this.#read((statements, connection) => diagnose(statements, connection, this.#options.schema));
+    return this.#read(diagnose, this.#options.schema);
   }
 
   setPaused(queues: readonly string[], paused: boolean) {
-    return this.#change("urgent", (statements, connection) => setPaused(statements, connection, queues, paused));
+    return this.#change("urgent", setPaused, queues, paused);
   }
 
   pausedQueues() {
-    return this.#read(pausedQueues);
+    return this.#read(read.pausedQueues);
   }
 
   retryCounts() {
-    return this.#read(retryCounts);
+    return this.#read(read.retryCounts);
   }
 
-  backlog(query: Range) {
-    return this.#read((statements, connection) => backlog(statements, connection, query));
+  backlog(query: read.Range) {
+    return this.#read(read.backlog, query);
   }
 
-  topPriority(query: Range) {
-    return this.#read((statements, connection) => topPriority(statements, connection, query), QUICK);
+  topPriority(query: read.Range) {
+    return this.#quick(read.topPriority, query);
   }
 
-  async nextDue() {
-    const [row] = await this.#read((statements, connection) => statements.run(connection, "nextDue"), QUICK);
-    return (row?.["at_ms"] ?? null) as number | null;
+  nextDue() {
+    return this.#quick(read.nextDue);
   }
 
   saveWorker(worker: WorkerRecord) {
-    return this.#change("other", (statements, connection) => saveWorker(statements, connection, worker));
+    return this.#change("other", saveWorker, worker);
   }
 
   workers(query?: { live_on: string }) {
-    return this.#read((statements, connection) => workers(statements, connection, query));
+    return this.#read(workers, query);
   }
 
   noteRecovery(found: SweepCounts) {
-    return this.#change("other", (statements, connection) => noteRecovery(statements, connection, found), ONCE);
+    return this.#once("other", noteRecovery, found);
   }
 
   recovery() {
@@ -242,17 +226,14 @@ export class PostgresStore implements Contract.Store {
   }
 
   async promote() {
-    for (let total = 0; ;) {
-      const count = await this.#read(promote);
-      total += count;
-      if (count > 0) this.#news.note("urgent");
-      if (count < PROMOTE_LIMIT) return total;
-    }
+    const promoted = await this.#read(promoteAll);
+    if (promoted > 0) this.#news.note("urgent");
+    return promoted;
   }
 
   async trimCheckpoints(keep: number) {
     const { trimCheckpoints } = await import("./trim.ts");
-    return this.#change("other", (statements, connection) => trimCheckpoints(statements, connection, keep));
+    return this.#change("other", trimCheckpoints, keep);
   }
 
   watch(changed: () => void) {
@@ -275,13 +256,24 @@ export class PostgresStore implements Contract.Store {
     await this.#session.close();
   }
 
-  #read<T>(work: Work<T>, manner: Manner = {}): Promise<T> {
-    return this.#track(this.#session.run((connection) => work(this.#statements, connection), manner));
+  #read<A extends unknown[], T>(work: Work<A, T>, ...args: A): Promise<T> {
+    return this.#track(this.#session.run((connection) => work(this.#statements, connection, ...args)));
   }
 
-  async #change<T>(urgency: Urgency, work: Work<T>, manner: Manner = {}): Promise<T> {
-    const asked = this.#session.transaction((connection) => work(this.#statements, connection), manner);
-    const result = await this.#track(asked);
+  #quick<A extends unknown[], T>(work: Work<A, T>, ...args: A): Promise<T> {
+    return this.#track(this.#session.run((connection) => work(this.#statements, connection, ...args), QUICK));
+  }
+
+  #change<A extends unknown[], T>(urgency: Urgency, work: Work<A, T>, ...args: A): Promise<T> {
+    return this.#write(urgency, {}, (connection) => work(this.#statements, connection, ...args));
+  }
+
+  #once<A extends unknown[], T>(urgency: Urgency, work: Work<A, T>, ...args: A): Promise<T> {
+    return this.#write(urgency, ONCE, (connection) => work(this.#statements, connection, ...args));
+  }
+
+  async #write<T>(urgency: Urgency, manner: Manner, work: (connection: Connection) => Promise<T>): Promise<T> {
+    const result = await this.#track(this.#session.transaction(work, manner));
     this.#news.note(urgency);
     return result;
   }
