@@ -17,27 +17,30 @@ export interface Connection {
   script(text: string): Promise<void>;
 }
 
-/** The server gives up on a statement before we give up on the server. */
-const STATEMENT_TIMEOUT_MS = 30_000;
-const LOCK_TIMEOUT_MS = 10_000;
-const ANSWER_TIMEOUT_MS = STATEMENT_TIMEOUT_MS + 2_000;
+/** How long an answer may take. The server gives up on a statement a little before we give up on the server. */
+const ANSWER_TIMEOUT_MS = 30_000;
 
 /**
  * The server's own defaults may be anything. Plans are kept for long, and one that was right for an empty table must not
  * survive its growth: every statement of ours has an index to go by.
  */
-const SESSION = [
-  "-c default_transaction_isolation=read\\ committed",
-  "-c default_transaction_read_only=off",
-  `-c statement_timeout=${STATEMENT_TIMEOUT_MS}`,
-  `-c lock_timeout=${LOCK_TIMEOUT_MS}`,
-  `-c idle_in_transaction_session_timeout=${2 * STATEMENT_TIMEOUT_MS}`,
-  "-c bytea_output=hex",
-  "-c jit=off",
-  "-c enable_seqscan=off",
-  "-c enable_hashjoin=off",
-  "-c enable_mergejoin=off",
-].join(" ");
+function sessionOptions(answer_timeout_ms: number): string {
+  const statement_timeout_ms = Math.floor(answer_timeout_ms * 0.9);
+  return [
+    "default_transaction_isolation=read\\ committed",
+    "default_transaction_read_only=off",
+    `statement_timeout=${statement_timeout_ms}`,
+    `lock_timeout=${Math.floor(statement_timeout_ms / 3)}`,
+    `idle_in_transaction_session_timeout=${2 * answer_timeout_ms}`,
+    "bytea_output=hex",
+    "jit=off",
+    "enable_seqscan=off",
+    "enable_hashjoin=off",
+    "enable_mergejoin=off",
+  ]
+    .map((setting) => `-c ${setting}`)
+    .join(" ");
+}
 
 /** PostgreSQL has no NUL in texts; a noncharacter stands for it. */
 const NUL = "\0";
@@ -81,7 +84,7 @@ export class Link implements Connection {
       backoff: 0,
       connect_timeout: Math.ceil(Math.min(target.connect_timeout_ms, this.#answer_timeout_ms) / 1_000),
       keep_alive: 15,
-      connection: { application_name: target.application_name, options: SESSION },
+      connection: { application_name: target.application_name, options: sessionOptions(this.#answer_timeout_ms) },
       types: TYPES,
       onnotice: () => {},
       onnotify: (_channel: string, payload: string) => options.onNotify?.(payload),
