@@ -29,8 +29,8 @@ export interface Server {
   port: number;
   stop(): Promise<void>;
   start(): Promise<void>;
-  /** As a crash would: nothing is said, nothing is written. */
-  kill(): void;
+  /** Without a word, and nothing is written any more. */
+  crash(): Promise<void>;
 }
 
 /** A server of one's own, with settings of one's own. */
@@ -53,7 +53,17 @@ export async function startPostgres(settings: readonly string[] = []): Promise<S
     onLog: () => {},
     onError: () => {},
   });
-  const start = () => withLibraries(folder, () => server.start());
+  const start = async () => {
+    for (let tries = 50; ; tries--) {
+      try {
+        return await withLibraries(folder, () => server.start());
+      } catch (error) {
+        // After a crash it waits for the last process of the old one.
+        if (tries === 0) throw error;
+        await Bun.sleep(100);
+      }
+    }
+  };
   await withLibraries(folder, () => server.initialise());
   await start();
   endWithUs(folder);
@@ -62,10 +72,23 @@ export async function startPostgres(settings: readonly string[] = []): Promise<S
     port,
     start,
     stop: () => server.stop(),
-    kill() {
-      process.kill(Number(readFileSync(join(folder, "data/postmaster.pid"), "utf8").split("\n")[0]), "SIGKILL");
+    async crash() {
+      const pid = Number(readFileSync(join(folder, "data/postmaster.pid"), "utf8").split("\n")[0]);
+      process.kill(pid, "SIGKILL");
+      await gone(pid);
     },
   };
+}
+
+async function gone(pid: number): Promise<void> {
+  for (;;) {
+    try {
+      process.kill(pid, 0);
+    } catch {
+      return;
+    }
+    await Bun.sleep(10);
+  }
 }
 
 /**

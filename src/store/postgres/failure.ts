@@ -7,7 +7,14 @@ import type { ErrorCode } from "../../core/errors.ts";
 import { errorText, LeaseError } from "../../core/errors.ts";
 
 /** Of the driver and of the system: the connection is gone, or could not be made. */
-const LOST = new Set(["CONNECTION_CLOSED", "CONNECTION_DESTROYED", "ECONNRESET", "EPIPE", "ETIMEDOUT"]);
+const LOST = new Set([
+  "CONNECTION_CLOSED",
+  "CONNECTION_DESTROYED",
+  "CONNECTION_ENDED",
+  "ECONNRESET",
+  "EPIPE",
+  "ETIMEDOUT",
+]);
 const UNREACHABLE = new Set([
   "CONNECT_TIMEOUT",
   "ECONNREFUSED",
@@ -32,6 +39,12 @@ export const UNIQUE_VIOLATION = "23505";
 export function codeOf(error: unknown): string {
   const code = (error as { code?: unknown } | null)?.code;
   return typeof code === "string" ? code : "";
+}
+
+/** Whether the connection itself is gone, or could not be made. */
+export function isLoss(error: unknown): boolean {
+  const code = codeOf(error);
+  return LOST.has(code) || UNREACHABLE.has(code) || SERVER_AWAY.has(code);
 }
 
 /** Whether it makes sense to ask again. */

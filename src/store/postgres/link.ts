@@ -6,6 +6,7 @@
 import { Socket } from "node:net";
 import postgres from "postgres";
 import type { SqlRow, SqlValue } from "../../platform/platform.ts";
+import { isLoss } from "./failure.ts";
 import type { Target } from "./url.ts";
 
 export type Param = SqlValue | boolean;
@@ -62,15 +63,105 @@ export interface LinkOptions {
   onLost?: () => void;
 }
 
+/** A client of the driver, for one connection. */
+interface Client {
+  sql: postgres.Sql;
+  socket: Socket | null;
+}
+
 export class Link implements Connection {
-  readonly #sql: postgres.Sql;
+  readonly #options: LinkOptions;
   readonly #answer_timeout_ms: number;
-  #socket: Socket | null = null;
+  #client: Client;
   #waiting = 0;
 
   constructor(options: LinkOptions) {
-    const { target } = options;
+    this.#options = options;
     this.#answer_timeout_ms = options.answer_timeout_ms ?? ANSWER_TIMEOUT_MS;
+    this.#client = this.#newClient();
+  }
+
+  /** Something has been asked and is not answered yet. */
+  get busy(): boolean {
+    return this.#waiting > 0;
+  }
+
+  /** As the server calls it at the start of the session; empty before the first answer. */
+  get server_version(): string {
+    return String(this.#client.sql.parameters["server_version"] ?? "");
+  }
+
+  query(text: string, params: readonly Param[] = []): Promise<SqlRow[]> {
+    return this.#guard(this.#client, ({ sql }) => run(sql, text, params));
+  }
+
+  async script(text: string): Promise<void> {
+    await this.#guard(this.#client, ({ sql }) => sql.unsafe(text).simple());
+  }
+
+  /** Isolation is said each time: a pooler in between may have kept our wishes from the server. */
+  async transaction<T>(work: (connection: Connection) => Promise<T>): Promise<T> {
+    const client = this.#client;
+    this.#waiting += 1;
+    let stop = this.#watch(client);
+    try {
+      return (await client.sql.begin("isolation level read committed read write", async (sql) => {
+        stop();
+        const result = await work({
+          query: (text, params = []) => this.#guard(client, () => run(sql, text, params)),
+          script: async (text) => void (await this.#guard(client, () => sql.unsafe(text).simple())),
+        });
+        stop = this.#watch(client);
+        return result;
+      })) as T;
+    } catch (error) {
+      if (isLoss(error)) this.#replace(client);
+      throw error;
+    } finally {
+      stop();
+      this.#waiting -= 1;
+    }
+  }
+
+  async end(): Promise<void> {
+    const { sql, socket } = this.#client;
+    await sql.end({ timeout: 1 });
+    socket?.destroy();
+  }
+
+  async #guard<T>(client: Client, ask: (client: Client) => PromiseLike<T>): Promise<T> {
+    this.#waiting += 1;
+    const stop = this.#watch(client);
+    try {
+      return await ask(client);
+    } catch (error) {
+      if (isLoss(error)) this.#replace(client);
+      throw error;
+    } finally {
+      stop();
+      this.#waiting -= 1;
+    }
+  }
+
+  #watch(client: Client): () => void {
+    const timer = setTimeout(() => this.#replace(client), this.#answer_timeout_ms);
+    return () => clearTimeout(timer);
+  }
+
+  /**
+   * A client that has lost its connection is not used again: the driver may be left with a write that it takes for
+   * scheduled and never makes, and begins again without end when a connection is closed before its first answer.
+   */
+  #replace(client: Client): void {
+    if (client !== this.#client) return;
+    this.#client = this.#newClient();
+    client.socket?.destroy();
+    client.sql.end({ timeout: 0 }).catch(() => {});
+  }
+
+  #newClient(): Client {
+    const { target, onNotify, onLost } = this.#options;
+    const client: Client = { sql: null as unknown as postgres.Sql, socket: null };
     const settings = {
       host: target.host,
       port: target.port,
@@ -87,86 +178,54 @@ export class Link implements Connection {
       connection: { application_name: target.application_name, options: sessionOptions(this.#answer_timeout_ms) },
       types: TYPES,
       onnotice: () => {},
-      onnotify: (_channel: string, payload: string) => options.onNotify?.(payload),
-      onclose: () => options.onLost?.(),
-      socket: () => this.#open(target),
+      onnotify: (_channel: string, payload: string) => onNotify?.(payload),
+      onclose: () => {
+        this.#replace(client);
+        onLost?.();
+      },
+      socket: () => openSocket(client, target),
     };
-    this.#sql = postgres(settings as unknown as postgres.Options<Record<string, never>>) as unknown as postgres.Sql;
+    client.sql = postgres(settings as unknown as postgres.Options<Record<string, never>>) as unknown as postgres.Sql;
+    return client;
   }
+}
 
-  /** Something has been asked and is not answered yet. */
-  get busy(): boolean {
-    return this.#waiting > 0;
-  }
+/** Connects, and hands out a socket in any case: the driver never recovers from a failure here. */
+async function openSocket(client: Client, target: Target): Promise<Socket> {
+  const again = client.socket !== null;
+  const socket = new Socket();
+  client.socket = socket;
+  const failure = again ? lost("ECONNRESET") : await connected(socket, target);
+  if (failure === null) return Object.assign(socket, { host: target.host, port: target.port });
+  const dead = new Socket();
+  setImmediate(() => dead.destroy(failure));
+  return dead;
+}
 
-  /** As the server calls it at the start of the session; empty before the first answer. */
-  get server_version(): string {
-    return String(this.#sql.parameters["server_version"] ?? "");
-  }
+function lost(code: string): Error {
+  return Object.assign(new Error("the connection was lost"), { code });
+}
 
-  query(text: string, params: readonly Param[] = []): Promise<SqlRow[]> {
-    return this.#guard(() => run(this.#sql, text, params));
-  }
-
-  async script(text: string): Promise<void> {
-    await this.#guard(() => this.#sql.unsafe(text).simple());
-  }
-
-  /** Isolation is said each time: a pooler in between may have kept our wishes from the server. */
-  async transaction<T>(work: (connection: Connection) => Promise<T>): Promise<T> {
-    this.#waiting += 1;
-    let stop = this.#watch();
-    try {
-      return (await this.#sql.begin("isolation level read committed read write", async (sql) => {
-        stop();
-        const result = await work({
-          query: (text, params = []) => this.#guard(() => run(sql, text, params)),
-          script: async (text) => void (await this.#guard(() => sql.unsafe(text).simple())),
-        });
-        stop = this.#watch();
-        return result;
-      })) as T;
-    } finally {
-      stop();
-      this.#waiting -= 1;
-    }
-  }
-
-  /** Gives up what is being waited for. */
-  cut(): void {
-    this.#socket?.destroy();
-  }
-
-  async end(): Promise<void> {
-    await this.#sql.end({ timeout: 1 });
-    this.cut();
-  }
-
-  async #guard<T>(ask: () => PromiseLike<T>): Promise<T> {
-    this.#waiting += 1;
-    const stop = this.#watch();
-    try {
-      return await ask();
-    } finally {
-      stop();
-      this.#waiting -= 1;
-    }
-  }
-
-  #watch(): () => void {
-    const timer = setTimeout(() => this.cut(), this.#answer_timeout_ms);
-    return () => clearTimeout(timer);
-  }
-
-  #open({ host, port }: Target): Socket {
-    const socket = new Socket();
-    this.#socket = socket;
+function connected(socket: Socket, { host, port, connect_timeout_ms }: Target): Promise<Error | null> {
+  return new Promise((resolve) => {
+    const done = (failure: Error | null) => {
+      clearTimeout(timer);
+      socket.removeAllListeners();
+      // One that failed may have more to say, to nobody.
+      if (failure !== null) socket.on("error", () => {});
+      resolve(failure);
+    };
+    const timer = setTimeout(() => {
+      done(lost("CONNECT_TIMEOUT"));
+      socket.destroy();
+    }, connect_timeout_ms);
+    socket.once("connect", () => done(null));
+    socket.once("error", done);
+    socket.once("close", () => done(lost("ECONNRESET")));
     socket.setNoDelay(true);
     if (host.startsWith("/")) socket.connect(`${host}/.s.PGSQL.${port}`);
     else socket.connect(port, host);
-    // The name that a certificate is checked against.
-    return Object.assign(socket, { host, port });
-  }
+  });
 }
 
 async function run(sql: Pick<postgres.Sql, "unsafe">, text: string, params: readonly Param[]): Promise<SqlRow[]> {
