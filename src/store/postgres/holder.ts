@@ -35,6 +35,9 @@ export class Holder {
     return all.map(() => row?.["ms"] as number);
   });
 
+  /** Of which jobs output is being written. */
+  readonly #printing = new Map<number, Promise<unknown>>();
+
   constructor(session: Session, statements: Statements, clock: Clock) {
     this.#session = session;
     this.#statements = statements;
@@ -46,7 +49,10 @@ export class Holder {
     return this.#extends.ask(requests.map((request) => ({ request, asked_at_ms })));
   }
 
-  settle(requests: readonly SettleRequest[], within_ms: number): Promise<SettleAnswer[]> {
+  /** What was printed before the end is kept before it: afterwards the fence would refuse it. */
+  async settle(requests: readonly SettleRequest[], within_ms: number): Promise<SettleAnswer[]> {
+    const printed = requests.flatMap(({ id }) => this.#printing.get(id) ?? []);
+    if (printed.length > 0) await Promise.all(printed);
     return this.#settles.ask(requests, within_ms);
   }
 
@@ -55,7 +61,13 @@ export class Holder {
   }
 
   async appendLogs(requests: readonly LogWrite[]): Promise<void> {
-    await this.#logs.ask(requests);
+    const asked = this.#logs.ask(requests);
+    for (const { id } of requests) this.#printing.set(id, asked);
+    try {
+      await asked;
+    } finally {
+      for (const { id } of requests) if (this.#printing.get(id) === asked) this.#printing.delete(id);
+    }
   }
 
   async now(): Promise<number> {
