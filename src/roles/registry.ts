@@ -28,6 +28,8 @@ export class Registration {
   readonly #process = ownIdentity();
   #cancelTimer: (() => void) | null = null;
   #saved = { activity: "", mono_ms: 0 };
+  /** The end of the last write. */
+  #written: Promise<void> = Promise.resolve();
 
   constructor(options: RegistryOptions) {
     this.#options = options;
@@ -61,7 +63,14 @@ export class Registration {
     });
   }
 
-  async #save(ended: WorkerRecord["ended"]): Promise<void> {
+  /** One after the other: a sign of life that is slow must not come after the end, and take it back. */
+  #save(ended: WorkerRecord["ended"]): Promise<void> {
+    const saved = this.#written.then(() => this.#write(ended));
+    this.#written = saved.catch(() => {});
+    return saved;
+  }
+
+  async #write(ended: WorkerRecord["ended"]): Promise<void> {
     const { store, clock, name, version, queues, activity } = this.#options;
     const active = activity();
     this.#saved = { activity: JSON.stringify(active), mono_ms: clock.mono_ms() };

@@ -108,6 +108,24 @@ describe("a worker that drains", () => {
     expect((await b.other.workers())[0]).toMatchObject({ ended: "clean" });
   });
 
+  test("has ended in its record too, though an earlier sign of life was slow to be written", async (b) => {
+    const written: (string | null)[] = [];
+    let slow = false;
+    const store = intercept(b.store, {
+      saveWorker: async (worker) => {
+        if (slow && worker.ended === null) await Bun.sleep(50);
+        await b.store.saveWorker(worker);
+        written.push(worker.ended);
+      },
+    });
+    const pool = await b.started({ store });
+    slow = true;
+    pool.stop(60_000);
+    await pool.finished;
+    while (written.length < 3) await Bun.sleep(1);
+    expect(written).toEqual([null, null, "clean"]);
+  });
+
   test("in the middle of many short jobs leaves none running and loses none", async (b) => {
     const ids = await b.scripts(`echo $LEASE_JOB_ID >> ${b.file("ran")}`, 100);
     const pool = await b.started({ slots: 4 });
