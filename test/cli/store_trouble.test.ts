@@ -3,7 +3,7 @@
 import { describe, expect, test } from "bun:test";
 import { chmodSync, chownSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { expectRefusal, LEASE, usePlaces, type Answer } from "./lease.ts";
+import { expectRefusal, LEASE, run, usePlaces, type Answer } from "./lease.ts";
 import { HAS_MOUNTS, HAS_USERS, NOBODY, runAs, withMounts } from "./machine.ts";
 
 const newPlace = usePlaces();
@@ -198,4 +198,17 @@ describe.skipIf(!HAS_USERS)("missing permissions", () => {
     chmodSync(store, 0o000);
     expectRefusal(await lease("inspect"), 125, "can't be opened: check the path and its permissions");
   });
+});
+
+describe("stdout on a full disk", () => {
+  test.each(["enqueue -- true", "inspect", "logs 1", "run -- echo hi", "version"])(
+    "is what `%s` names",
+    async (words) => {
+      const place = newPlace();
+      await place.enqueue("--", "echo", "hi");
+      await place.work();
+      const answer = await run(["sh", "-c", `"$LEASE" ${words} >/dev/full`], { cwd: place.folder, env: place.env });
+      expectRefusal(answer, 125, /^lease: stdout can't be written: ENOSPC/);
+    },
+  );
 });
