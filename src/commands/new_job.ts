@@ -1,7 +1,5 @@
 /** A job as the flags and words of a command line describe it. */
 
-import { closeSync, openSync, readFileSync, readSync } from "node:fs";
-import { resolve } from "node:path";
 import process from "node:process";
 import {
   parseBackoff,
@@ -17,6 +15,7 @@ import { LeaseError, errorText } from "../core/errors.ts";
 import { DEFAULT_QUEUE, DEFAULT_SETTINGS, INPUT_LIMIT_BYTES } from "../core/job.ts";
 import type { JobSettings, NewJob } from "../core/job.ts";
 import { systemClock } from "../platform/clock.ts";
+import { lazyFs, lazyPath } from "../platform/lazy.ts";
 import type { Io } from "./cli/define.ts";
 import { readStdin } from "./context.ts";
 import type { JOB_FLAGS, JOB_LISTS } from "./job_flags.ts";
@@ -85,7 +84,7 @@ const REPLACEMENT = "\uFFFD";
 function checkBytes(values: readonly unknown[], path: string, name: string): void {
   if (!values.some((value) => typeof value === "string" && value.includes(REPLACEMENT))) return;
   try {
-    new TextDecoder("utf-8", { fatal: true }).decode(readFileSync(path));
+    new TextDecoder("utf-8", { fatal: true }).decode(lazyFs().readFileSync(path));
   } catch {
     throw new LeaseError("invalid_job", `${name} is not valid UTF-8: pass such data by --input @FILE`);
   }
@@ -93,7 +92,8 @@ function checkBytes(values: readonly unknown[], path: string, name: string): voi
 
 function folderOf(cwd: string | undefined): string {
   try {
-    return resolve(process.cwd(), cwd ?? "");
+    const here = process.cwd();
+    return cwd === undefined ? here : lazyPath().resolve(here, cwd);
   } catch {
     throw new LeaseError("usage", "the working folder does not exist any more: go to another, or name one with --cwd");
   }
@@ -109,6 +109,7 @@ async function inputOf(input: string | undefined): Promise<Uint8Array | null> {
 
 /** At most one byte more than is allowed, which tells that there was more; `name` is what the error calls it. */
 export function readInput(path: string, name: string): Uint8Array {
+  const { closeSync, openSync, readSync } = lazyFs();
   try {
     const file = openSync(path, "r");
     try {

@@ -69,6 +69,14 @@ export class Lease {
     return trusted_ms > 0 ? Math.min(this.#valid_ms - mono_ms, trusted_ms) : this.#valid_ms - wall_ms;
   }
 
+  /** Now by the store's clock, as exact as the time that the grant took. */
+  storeTime(): number {
+    const wall_ms = this.#clock.wall_ms();
+    const granted_at_ms = this.job.started_at_ms;
+    if (this.#shares_clock || granted_at_ms === null) return wall_ms;
+    return Math.round(granted_at_ms + this.#clock.mono_ms() - this.granted_at.mono_ms);
+  }
+
   /** By how much the store's clock has jumped ahead since it last heard of this lease; zero where that does not count. */
   jumped(): number {
     const { mono_ms, wall_ms } = this.#since();

@@ -49,7 +49,9 @@ export interface Ending {
   gaps?: Gaps | null;
 }
 
-export type Release = { status: "applied"; change: Change } | { status: "stale"; reason: "expired" | "conflict" };
+export type Release =
+  | { status: "applied"; change: Change; /** By the store's clock. */ decided_at_ms: number }
+  | { status: "stale"; reason: "expired" | "conflict" };
 
 export class LeaseManager {
   readonly store: Store;
@@ -105,7 +107,9 @@ export class LeaseManager {
   /** Ends the attempt. `stale` when the job is somebody else's by now: the result is kept as a checkpoint only. */
   async release(lease: Lease, ending: Ending): Promise<Release> {
     for (;;) {
-      const change = this.#decide(lease, ending.end);
+      // What is written into the store is told by its clock, which need not be ours.
+      const decided_at_ms = await this.store.now();
+      const change = this.#decide(lease, ending.end, decided_at_ms);
       const request = {
         id: lease.job.id,
         token: lease.token,
@@ -116,14 +120,13 @@ export class LeaseManager {
       };
       const [answer] = await this.store.settle([request], { within_ms: ending.within_ms ?? 0 });
       assert(answer !== undefined, "a store answers every request");
-      if (answer.status === "applied") return { status: "applied", change };
+      if (answer.status === "applied") return { status: "applied", change, decided_at_ms };
       if (answer.status === "stale") return answer;
       lease.cancel_requested = true;
     }
   }
 
-  #decide(lease: Lease, end: AttemptEnd): Change {
-    const now_ms = this.#options.clock.wall_ms();
+  #decide(lease: Lease, end: AttemptEnd, now_ms: number): Change {
     const { job } = lease;
     assert(job.state.name === "running", "a granted job runs");
     const cancel_requested_at_ms = lease.cancel_requested ? now_ms : null;
@@ -139,7 +142,7 @@ export class LeaseManager {
       holder: this.worker_id,
       host: this.#options.host,
       last_lines: ending.last_lines ?? [],
-      granted_at_ms: lease.granted_at.wall_ms,
+      granted_at_ms: lease.job.started_at_ms,
       expires_at_ms: lease.expires_at_ms,
     };
   }

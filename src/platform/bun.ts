@@ -1,11 +1,13 @@
 /** The platform on Bun: `bun:sqlite`, `Bun.spawn`, `Bun.Terminal`. */
 
 import { constants, Database } from "bun:sqlite";
+import { quickFiles } from "./quick_files.ts";
 import type * as Pipes from "./pipes.ts";
 import type { Child, Platform, SpawnOptions, SqlRow, SqlValue, Stream } from "./platform.ts";
 
 export const platform: Platform = {
   runtime: `bun ${Bun.version}`,
+  quickFiles,
 
   openSqlite(path) {
     const database = new Database(path, { readwrite: true, create: true });

@@ -10,6 +10,8 @@ import type { Platform, SqlRow } from "./platform.ts";
 export const platform: Platform = {
   runtime: `deno ${process.versions["deno"] ?? ""}`,
 
+  quickFiles: () => null,
+
   openSqlite(path) {
     const database = new DatabaseSync(path);
     return {

@@ -223,7 +223,7 @@ export class Attempt {
   }
 
   #printed(stream: Stream, bytes: Uint8Array): void {
-    this.#capture.add(stream, bytes, this.#options.clock.wall_ms());
+    this.#capture.add(stream, bytes, this.lease.storeTime());
     this.#tail.add(bytes);
     const counts = this.#beat === "output" || (this.#beat === "stdout" && stream === "stdout");
     if (counts) this.#heartbeat.beat(this.#lines[stream].count(bytes));

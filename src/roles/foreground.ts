@@ -217,7 +217,7 @@ export class Foreground {
   }
 
   async #runHere(lease: Lease): Promise<void> {
-    const { clock, report } = this.#options;
+    const { report } = this.#options;
     if (this.#stop !== null) return this.#refuse(lease);
     const attempt = new Attempt(lease, this.#parts.attempt_options);
     this.#running.add(attempt);
@@ -226,7 +226,7 @@ export class Foreground {
     try {
       const release = await Promise.race([attempt.settled, this.#abandoned.promise]);
       if (release === null) return;
-      const said = settledText(lease, release, clock.wall_ms());
+      const said = settledText(lease, release);
       // How it ended for good is for whoever asked to say.
       if (release.status === "applied" && !isFinished(release.change.state) && said !== null) report(...said);
     } finally {

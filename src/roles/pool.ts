@@ -230,7 +230,7 @@ export class WorkerPool {
     const state = release.status === "applied" ? release.change.state.name : "stale";
     if (state === "completed" || state === "failed") this.#totals[state] += 1;
     else this.#totals.other += 1;
-    const said = settledText(lease, release, this.#options.clock.wall_ms());
+    const said = settledText(lease, release);
     if (said !== null) this.#options.report(...said);
     this.#options.onSettled?.(lease, release);
   }

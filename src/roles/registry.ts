@@ -21,7 +21,7 @@ export interface RegistryOptions {
 export class Registration {
   readonly id: string;
   readonly #options: RegistryOptions;
-  readonly #started_at_ms: number;
+  #started_at_ms: number | null = null;
   readonly #process = ownIdentity();
   #cancelTimer: (() => void) | null = null;
 
@@ -29,7 +29,6 @@ export class Registration {
     this.#options = options;
     // Keeps two workers of one process, or of a reused pid, apart.
     const nonce = Math.floor(options.random() * 36 ** 6);
-    this.#started_at_ms = options.clock.wall_ms();
     this.id = `${host}.${this.#process.pid}.${nonce.toString(36).padStart(6, "0")}`;
   }
 
@@ -56,10 +55,11 @@ export class Registration {
     });
   }
 
-  #save(ended: WorkerRecord["ended"]): Promise<void> {
-    const { store, clock, name, version, queues, activity } = this.#options;
-    const now_ms = clock.wall_ms();
-    return store.saveWorker({
+  async #save(ended: WorkerRecord["ended"]): Promise<void> {
+    const { store, name, version, queues, activity } = this.#options;
+    const now_ms = await store.now();
+    this.#started_at_ms ??= now_ms;
+    await store.saveWorker({
       id: this.id,
       name,
       host,

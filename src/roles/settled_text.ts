@@ -6,7 +6,7 @@ import type { Release } from "../leasing/manager.ts";
 import type { Level } from "./report.ts";
 
 /** Null when somebody else has said it already. */
-export function settledText(lease: Lease, release: Release, now_ms: number): [Level, string] | null {
+export function settledText(lease: Lease, release: Release): [Level, string] | null {
   if (release.status !== "applied") return null;
   const { state, ended, result } = release.change;
   const job = `job ${lease.job.id}`;
@@ -18,7 +18,7 @@ export function settledText(lease: Lease, release: Release, now_ms: number): [Le
     case "cancelled":
       return ["info", `${job}: cancelled`];
     case "scheduled": {
-      const pause = formatDuration(Math.max(0, state.run_at_ms - now_ms));
+      const pause = formatDuration(Math.max(0, state.run_at_ms - release.decided_at_ms));
       return ["warn", `${job}: attempt ${lease.token} failed: ${ended?.error}; again in ${pause}`];
     }
     default:

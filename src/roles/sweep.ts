@@ -143,10 +143,9 @@ export class RecoverySweep {
       if (last === undefined || page.length < PAGE) break;
       after = { expires_at_ms: last.expires_at_ms, id: last.job.id };
     }
-    const now_ms = clock.wall_ms();
     for (const worker of dead) {
       this.#options.report("warn", `worker ${worker.id} died without a word`);
-      await store.saveWorker({ ...worker, stopped_at_ms: now_ms, ended: "dead" });
+      await store.saveWorker({ ...worker, stopped_at_ms: await store.now(), ended: "dead" });
     }
     counts.scan_duration_ms = Math.round(clock.mono_ms() - started_ms);
     if (counts.expired_found > 0) await store.noteRecovery(counts);
@@ -154,10 +153,11 @@ export class RecoverySweep {
   }
 
   async #recoverPage(page: readonly ExpiredLease[], counts: SweepCounts): Promise<void> {
+    if (page.length === 0) return;
     counts.expired_found += page.length;
     const requests: RecoverRequest[] = [];
     // One moment for all, so that the store finds many that end alike.
-    const now_ms = this.#options.clock.wall_ms();
+    const now_ms = await this.#options.store.now();
     const marked = new MarkedProcesses(this.#options.store_url);
     for (const lease of page) {
       try {

@@ -8,20 +8,26 @@ import type { Inbox, Store } from "./store.ts";
 export type OpenStoreOptions = OpenSqliteOptions;
 
 export async function openStore(location: string, options: OpenStoreOptions): Promise<Store> {
-  refuseUnknown(location);
+  if (isPostgres(location)) return openPostgresStore(location, options);
   const { openSqlite } = await import("./sqlite/open.ts");
   return openSqlite(location, options);
 }
 
 /** The part of the store that takes new jobs; opens faster. */
 export async function openInbox(location: string, options: OpenStoreOptions): Promise<Inbox> {
-  refuseUnknown(location);
-  return openSqliteInbox(location, options);
+  return isPostgres(location) ? openPostgresStore(location, options) : openSqliteInbox(location, options);
 }
 
-function refuseUnknown(location: string): void {
-  if (!location.includes("://")) return;
+/** False for a file; an address of another kind is refused. */
+function isPostgres(location: string): boolean {
+  if (!location.includes("://")) return false;
   const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(location)?.[1]?.toLowerCase();
-  if (scheme === undefined) return;
-  throw new LeaseError("unsupported", `this lease has no ${scheme}:// stores: name a file`);
+  if (scheme === undefined) return false;
+  if (scheme === "postgres" || scheme === "postgresql") return true;
+  throw new LeaseError("unsupported", `this lease has no ${scheme}:// stores: name a file or postgres://…`);
+}
+
+async function openPostgresStore(location: string, options: OpenStoreOptions): Promise<Store> {
+  const { openPostgres } = await import("./postgres/open.ts");
+  return openPostgres(location, options);
 }

@@ -72,6 +72,16 @@ export function logsContract(test: StoreTest): void {
       expect(await starts(s, job.id)).toEqual([0, 50]);
     });
 
+    test("that is asked for ahead of a settle is kept, though nobody has waited for it", async (s) => {
+      const grants = [await s.granted(), await s.granted()];
+      const endings = await Promise.all(grants.map(({ job }) => s.ending(job, end("success"))));
+      const written = grants.map(({ job }) => s.store.appendLogs([write(job, [piece(0, 4, 1)])]));
+      const settled = await Promise.all(endings.map((ending) => s.store.settle([ending])));
+      await Promise.all(written);
+      expect(settled.flat().map(({ status }) => status)).toEqual(["applied", "applied"]);
+      for (const { job } of grants) expect(await starts(s, job.id)).toEqual([0]);
+    });
+
     test("with a stale token is ignored", async (s) => {
       const old = await s.granted();
       await s.settle(old, end("returned"));

@@ -67,7 +67,7 @@ describe("whatever goes wrong with workers, sweeps, clocks and the store", () =>
   test(
     "a seed lives the same life every time",
     async () => {
-      const [first, second] = [await simulate(7), await simulate(7)];
+      const [first, second] = [await simulate(8), await simulate(8)];
       expect(first.trace.length).toBeGreaterThan(50);
       expect(second.trace).toEqual(first.trace);
     },

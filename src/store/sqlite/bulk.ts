@@ -9,7 +9,7 @@ import { checkNewJob } from "../../core/new_job.ts";
 import type { SqlValue } from "../../platform/platform.ts";
 import type { BulkEnqueued } from "../store.ts";
 import { enqueueOne, isBlocked, jobColumns } from "./enqueue.ts";
-import { settingsColumn } from "./columns.ts";
+import { settingsColumn } from "../columns.ts";
 import { SQL } from "./statements.ts";
 import type { Statements } from "./prepared.ts";
 import type { Step } from "./writer.ts";

@@ -5,7 +5,7 @@
 import { lossReason } from "../../core/transition.ts";
 import type { SqlRow } from "../../platform/platform.ts";
 import type { AcquireRequest, Acquirer, ExtendAnswer, ExtendRequest, Grant, LogWrite, ProcessNote } from "../store.ts";
-import { toJob, toProcess } from "./rows.ts";
+import { toJob, toProcess } from "../rows.ts";
 import type { Statements } from "./prepared.ts";
 
 /** Due jobs that are promoted in one commit: few enough that a beat never waits long behind it. */

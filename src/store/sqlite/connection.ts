@@ -4,14 +4,13 @@
  * little else, so what is seldom needed waits in files of its own.
  */
 
-import { statSync } from "node:fs";
-import { resolve } from "node:path";
 import { platform } from "#platform";
 import type { Clock, Random } from "../../core/clock.ts";
 import { LeaseError } from "../../core/errors.ts";
+import { lazyFs } from "../../platform/lazy.ts";
 import type { SqlDatabase } from "../../platform/platform.ts";
 import { explain, isBusy } from "./failure.ts";
-import { preparePlace, realPath } from "./place.ts";
+import { quickPlace } from "./quick_place.ts";
 import { APPLICATION_ID, SCHEMA_VERSION } from "./version.ts";
 import { Writer } from "./writer.ts";
 
@@ -44,7 +43,9 @@ export class Connection {
 
   /** Infinity when there is none. */
   get wal_bytes(): number {
-    return statSync(`${this.path}-wal`, { throwIfNoEntry: false })?.size ?? Infinity;
+    const wal = `${this.path}-wal`;
+    const stats = platform.quickFiles()?.stat(wal) ?? lazyFs().statSync(wal, { throwIfNoEntry: false });
+    return stats?.size ?? Infinity;
   }
 
   /**
@@ -59,9 +60,8 @@ export class Connection {
 }
 
 export async function connect(file: string, options: OpenSqliteOptions): Promise<Connection> {
-  const path = realPath(resolve(file));
+  const path = await placeOf(file, options);
   const busy_limit_ms = options.busy_limit_ms ?? DEFAULT_BUSY_LIMIT_MS;
-  preparePlace(path, { trust: options.trust ?? false, create: options.create ?? true });
   let database: SqlDatabase | null = null;
   try {
     const opened = (database = platform.openSqlite(path));
@@ -75,6 +75,14 @@ export async function connect(file: string, options: OpenSqliteOptions): Promise
     throw explain(error, path);
   }
   return new Connection(path, database, { random: options.random, busy_limit_ms });
+}
+
+async function placeOf(file: string, { trust = false, create = true }: OpenSqliteOptions): Promise<string> {
+  const files = platform.quickFiles();
+  const plain = files === null ? null : quickPlace(files, file);
+  if (plain !== null) return plain;
+  const { preparePlace } = await import("./place.ts");
+  return preparePlace(file, { trust, create });
 }
 
 /** Answers the version of the schema. One statement for what is asked and one for what is set: every enqueue pays. */

@@ -8,7 +8,7 @@ import { checkNewJob } from "../../core/new_job.ts";
 import type { SqlValue } from "../../platform/platform.ts";
 import type { Enqueued } from "../store.ts";
 import { addDependencies, freeChildren } from "./dependencies.ts";
-import { envColumn, leaseColumn, settingsColumn } from "./columns.ts";
+import { envColumn, leaseColumn, settingsColumn } from "../columns.ts";
 import type { Statements } from "./prepared.ts";
 
 export function enqueue(

@@ -8,7 +8,8 @@ import type { CheckpointRequest, SettleAnswer, SettleRequest } from "../store.ts
 import { lossOf } from "./claim.ts";
 import { freeChildren } from "./dependencies.ts";
 import { addRun } from "./learned.ts";
-import { stateColumns } from "./rows.ts";
+import { auditText } from "../audit.ts";
+import { stateColumns } from "../rows.ts";
 import type { Statements } from "./prepared.ts";
 
 export function settle(statements: Statements, requests: readonly SettleRequest[], now_ms: number): SettleAnswer[] {
@@ -47,21 +48,6 @@ function endAttempt(statements: Statements, request: SettleRequest, end: Attempt
 function audit(statements: Statements, request: SettleRequest, now_ms: number, cause: string): void {
   const { id, token } = request;
   statements.get("insertCheckpoint").run(id, "error", token, now_ms, auditText(request, cause));
-}
-
-/** An error checkpoint. A stale result is kept here too, so that work done in vain leaves a trace. */
-export function auditText({ token, change, audit: known }: SettleRequest, cause: string): string {
-  const { ended } = change;
-  return JSON.stringify({
-    cause,
-    attempt: token,
-    token,
-    ...known,
-    exit_code: ended?.exit_code ?? null,
-    signal: ended?.signal ?? null,
-    error: ended?.error ?? null,
-    ...(cause === "stale" ? { result: ended?.cause ?? null } : {}),
-  });
 }
 
 export function checkpoint(

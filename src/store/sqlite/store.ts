@@ -33,7 +33,7 @@ import { explain } from "./failure.ts";
 import { learned } from "./learned.ts";
 import { list } from "./list.ts";
 import { backlog, checkpoints, counts, expired, jobs, parents } from "./read.ts";
-import { toAttempt, toWorker, workerColumns } from "./rows.ts";
+import { toAttempt, toWorker, workerColumns } from "../rows.ts";
 import { recover } from "./recover.ts";
 import { checkpoint, settle } from "./settle.ts";
 import { Statements } from "./prepared.ts";

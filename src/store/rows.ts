@@ -1,11 +1,11 @@
 /**
- * Rows ↔ records. Settings are stored as what differs from the defaults, so that a default job costs no text.
+ * Rows ↔ records, the same for every engine. Settings are stored as what differs from the defaults, so that a default job costs no text.
  */
 
-import { DEFAULT_SETTINGS, isFinished } from "../../core/job.ts";
-import type { Cause, Job, JobSettings, JobState, StateName } from "../../core/job.ts";
-import type { Attempt, Checkpoint, ProcessIdentity, WorkerRecord } from "../../core/records.ts";
-import type { SqlRow, SqlValue } from "../../platform/platform.ts";
+import { DEFAULT_SETTINGS, isFinished } from "../core/job.ts";
+import type { Cause, Job, JobSettings, JobState, StateName } from "../core/job.ts";
+import type { Attempt, Checkpoint, ProcessIdentity, WorkerRecord } from "../core/records.ts";
+import type { SqlRow, SqlValue } from "../platform/platform.ts";
 
 import { LEASE_AUTO } from "./columns.ts";
 

@@ -1,0 +1,102 @@
+/**
+ * Jobs that wait for others. When a job ends, each job that waits for it is freed, keeps waiting for the rest, or can't
+ * run any more and is cancelled with the reason, and so on down.
+ *
+ * Everything here runs in the transaction in which the parents ended or the child was enqueued. Whoever adds a child
+ * locks the parents, and whoever ends a parent locks the children before it looks at their other parents: so two that
+ * end at the same moment can't each take the other for unfinished.
+ */
+
+import { LeaseError } from "../../core/errors.ts";
+import type { NewJob } from "../../core/job.ts";
+import { numbers, texts } from "./arrays.ts";
+import type { Connection } from "./link.ts";
+import type { Statements } from "./sql.ts";
+
+type Kind = "success" | "any";
+
+const LOCK_PARENTS = `SELECT id, awaited, finished_at_ms IS NOT NULL AS finished FROM lease.jobs
+  WHERE id = ANY ($1::bigint[]) ORDER BY id FOR NO KEY UPDATE`;
+const AWAIT = "UPDATE lease.jobs SET awaited = TRUE WHERE id = ANY ($1::bigint[])";
+const INSERT = `INSERT INTO lease.dependencies (job_id, parent_id, kind)
+  SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[])`;
+
+/** Down the chain in one statement; a child of several is given the first as its reason. */
+const DOOM = `WITH RECURSIVE clock AS MATERIALIZED (SELECT lease.now_ms() AS ms), doomed (id, parent_id, how) AS (
+    SELECT d.job_id, d.parent_id, CASE parent.state WHEN 'failed' THEN 'failed' ELSE 'was cancelled' END
+    FROM lease.jobs AS parent JOIN lease.dependencies AS d ON d.parent_id = parent.id AND d.kind = 'success'
+    JOIN lease.jobs AS child ON child.id = d.job_id AND child.state = 'blocked'
+    WHERE parent.id = ANY ($1::bigint[]) AND parent.state IN ('failed', 'cancelled')
+    UNION
+    SELECT d.job_id, d.parent_id, 'was cancelled'
+    FROM doomed JOIN lease.dependencies AS d ON d.parent_id = doomed.id AND d.kind = 'success'
+    JOIN lease.jobs AS child ON child.id = d.job_id AND child.state = 'blocked'
+  ), one AS MATERIALIZED (SELECT DISTINCT ON (id) id, parent_id, how FROM doomed ORDER BY id, parent_id)
+  UPDATE lease.jobs SET state = 'cancelled', finished_at_ms = clock.ms,
+    reason = 'job ' || one.parent_id || ', which it waits for, ' || one.how
+  FROM one, clock WHERE jobs.id = one.id AND jobs.state = 'blocked' RETURNING jobs.id`;
+
+const LOCK_CHILDREN = `SELECT id FROM lease.jobs WHERE state = 'blocked' AND id IN (
+    SELECT job_id FROM lease.dependencies WHERE parent_id = ANY ($1::bigint[])) ORDER BY id FOR NO KEY UPDATE`;
+const UNBLOCK = `UPDATE lease.jobs
+  SET state = CASE WHEN run_at_ms > (SELECT lease.now_ms()) THEN 'scheduled' ELSE 'pending' END
+  WHERE id = ANY ($1::bigint[]) AND state = 'blocked' AND NOT EXISTS (
+    SELECT 1 FROM lease.dependencies AS d JOIN lease.jobs AS parent ON parent.id = d.parent_id
+    WHERE d.job_id = jobs.id AND parent.state <> 'completed'
+      AND (d.kind = 'success' OR parent.state NOT IN ('failed', 'cancelled')))`;
+
+/** Links new jobs to their parents. They were inserted as blocked, and are freed or cancelled at once if those allow it. */
+export async function addDependencies(
+  statements: Statements,
+  connection: Connection,
+  children: readonly { id: number; job: NewJob }[],
+): Promise<void> {
+  const edges = children.flatMap(({ id, job }) => edgesOf(id, job));
+  if (edges.length === 0) return;
+  const parents = [...new Set(edges.map(({ parent }) => parent))];
+  const rows = await statements.sql(connection, LOCK_PARENTS, [numbers(parents)]);
+  const known = new Set(rows.map(({ id }) => id as number));
+  for (const { child, parent } of edges) {
+    // Ids rise: a parent that is not older than the child is not there yet.
+    if (parent < child && known.has(parent)) continue;
+    throw new LeaseError("dependency", `there is no job ${parent} to wait for`);
+  }
+  const unaware = rows.flatMap(({ id, awaited }) => (awaited ? [] : [id as number]));
+  if (unaware.length > 0) await statements.sql(connection, AWAIT, [numbers(unaware)]);
+  await statements.sql(connection, INSERT, [
+    numbers(edges.map(({ child }) => child)),
+    numbers(edges.map(({ parent }) => parent)),
+    texts(edges.map(({ kind }) => kind)),
+  ]);
+  await freeChildren(
+    statements,
+    connection,
+    rows.flatMap(({ id, finished }) => (finished ? [id as number] : [])),
+  );
+}
+
+function edgesOf(child: number, job: NewJob): { child: number; parent: number; kind: Kind }[] {
+  const kinds = new Map<number, Kind>();
+  for (const parent of job.after_any) kinds.set(parent, "any");
+  for (const parent of job.after) kinds.set(parent, "success");
+  return [...kinds].map(([parent, kind]) => ({ child, parent, kind }));
+}
+
+/** To be called in the transaction in which `ended` did. */
+export async function freeChildren(
+  statements: Statements,
+  connection: Connection,
+  ended: readonly number[],
+): Promise<void> {
+  if (ended.length === 0) return;
+  const over = [...ended];
+  for (let from: readonly number[] = ended; from.length > 0;) {
+    // Again from those that it found: a child may have been added to one of them while we waited for it.
+    const doomed = await statements.sql(connection, DOOM, [numbers(from)]);
+    from = doomed.map(({ id }) => id as number);
+    over.push(...from);
+  }
+  const children = await statements.sql(connection, LOCK_CHILDREN, [numbers(over)]);
+  if (children.length === 0) return;
+  await statements.sql(connection, UNBLOCK, [numbers(children.map(({ id }) => id as number))]);
+}

@@ -1,0 +1,99 @@
+/** The health of a PostgreSQL store: the server, the schema, what vacuum is kept from, room for connections. */
+
+import { formatDuration } from "../../core/duration.ts";
+import type { SqlRow } from "../../platform/platform.ts";
+import type { Finding } from "../queries.ts";
+import type { Connection } from "./link.ts";
+import { MIGRATIONS } from "./schema.ts";
+import type { Statements } from "./sql.ts";
+
+const LEVELS = { error: 0, warn: 1, ok: 2 } as const;
+const OLD_SNAPSHOT_MS = 5 * 60_000;
+const MANY_DEAD = 100_000;
+const FEW_CONNECTIONS = 10;
+
+const FACTS = `SELECT current_setting('server_version') AS version,
+  (SELECT value FROM lease.meta WHERE name = 'version') AS schema,
+  current_setting('synchronous_commit') AS synchronous_commit, current_setting('fsync') AS fsync,
+  current_setting('autovacuum') AS autovacuum, pg_is_in_recovery() AS standby,
+  current_setting('max_connections')::int - (SELECT count(*) FROM pg_stat_activity)::int AS connections_left,
+  (SELECT coalesce(max(extract(epoch FROM clock_timestamp() - xact_start)) * 1000, 0)::bigint FROM pg_stat_activity
+    WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid() AND datname = current_database()) AS oldest_ms,
+  (SELECT coalesce(sum(pg_total_relation_size(relid)), 0)::bigint FROM pg_stat_user_tables WHERE schemaname = $1) AS bytes,
+  (SELECT n_dead_tup FROM pg_stat_user_tables WHERE schemaname = $1 AND relname = 'jobs') AS dead,
+  (SELECT n_live_tup FROM pg_stat_user_tables WHERE schemaname = $1 AND relname = 'jobs') AS live,
+  (SELECT count(*) FROM lease.attempts AS a WHERE ended_at_ms IS NULL AND NOT EXISTS (
+    SELECT 1 FROM lease.jobs WHERE jobs.id = a.job_id AND state = 'running' AND token = a.attempt)) AS strays`;
+
+export async function diagnose(statements: Statements, connection: Connection, schema: string): Promise<Finding[]> {
+  const [row] = await statements.sql(connection, FACTS, [schema]);
+  const facts = row as SqlRow;
+  const findings = [
+    ok("postgresql", facts["version"] as string),
+    ok("schema", `${facts["schema"]} of ${MIGRATIONS.length}`),
+    standby(facts),
+    durability(facts),
+    autovacuum(facts),
+    bloat(facts),
+    snapshots(facts),
+    connections(facts),
+    strays(facts),
+    ok("size", `${Math.round((facts["bytes"] as number) / 2 ** 20)} MiB`),
+  ];
+  return findings.toSorted((a, b) => LEVELS[a.level] - LEVELS[b.level]);
+}
+
+function ok(name: string, value: string): Finding {
+  return { name, level: "ok", value, advice: null };
+}
+
+function standby(facts: SqlRow): Finding {
+  if ((facts["standby"] as unknown) !== true) return ok("role", "primary");
+  return { name: "role", level: "error", value: "standby", advice: "nothing can be written here: name the primary" };
+}
+
+function durability(facts: SqlRow): Finding {
+  if (facts["fsync"] === "off") {
+    const advice = "a crash of the server can lose or damage everything: switch fsync on";
+    return { name: "durability", level: "error", value: "fsync is off", advice };
+  }
+  if (facts["synchronous_commit"] !== "off")
+    return ok("durability", `synchronous_commit ${facts["synchronous_commit"]}`);
+  const advice = "a crash of the server can lose jobs that were acknowledged: set synchronous_commit to on";
+  return { name: "durability", level: "warn", value: "synchronous_commit off", advice };
+}
+
+function autovacuum(facts: SqlRow): Finding {
+  if (facts["autovacuum"] === "on") return ok("autovacuum", "on");
+  const advice = "old versions of jobs pile up and every claim gets slower: switch autovacuum on";
+  return { name: "autovacuum", level: "error", value: "off", advice };
+}
+
+function bloat(facts: SqlRow): Finding {
+  const [dead, live] = [(facts["dead"] ?? 0) as number, (facts["live"] ?? 0) as number];
+  const value = `${dead} dead of ${dead + live} job versions`;
+  if (dead < MANY_DEAD || dead < live) return ok("bloat", value);
+  const advice = "vacuum does not keep up: look for old transactions, and at autovacuum_vacuum_cost_limit";
+  return { name: "bloat", level: "warn", value, advice };
+}
+
+function snapshots(facts: SqlRow): Finding {
+  const oldest_ms = facts["oldest_ms"] as number;
+  const value = formatDuration(oldest_ms);
+  if (oldest_ms < OLD_SNAPSHOT_MS) return ok("oldest transaction", value);
+  const advice = "it keeps vacuum from its work: find it in pg_stat_activity by backend_xmin, and end it";
+  return { name: "oldest transaction", level: "warn", value, advice };
+}
+
+function connections(facts: SqlRow): Finding {
+  const left = facts["connections_left"] as number;
+  if (left >= FEW_CONNECTIONS) return ok("connections", `${left} left`);
+  const advice = "a worker needs up to three: raise max_connections, or put pgbouncer (session pooling) before it";
+  return { name: "connections", level: "warn", value: `${left} left`, advice };
+}
+
+function strays(facts: SqlRow): Finding {
+  if (facts["strays"] === 0) return ok("integrity", "ok");
+  const advice = "somebody changed the tables by hand: `lease copy --to NEW` makes a store without them";
+  return { name: "integrity", level: "warn", value: `${facts["strays"]} attempts without an end`, advice };
+}

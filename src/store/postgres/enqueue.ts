@@ -1,0 +1,194 @@
+/**
+ * Enqueue. Jobs with neither key nor dependency are one statement for any number of callers; the others go by a
+ * transaction that looks at the live keys, decides, and begins again when somebody else was faster.
+ */
+
+import { LeaseError } from "../../core/errors.ts";
+import type { NewJob, StateName } from "../../core/job.ts";
+import { checkNewJob } from "../../core/new_job.ts";
+import type { SqlRow } from "../../platform/platform.ts";
+import type { BulkEnqueued, Enqueued } from "../store.ts";
+import { bytes, numbers, texts } from "./arrays.ts";
+import { cancelWaiting } from "./change.ts";
+import { addDependencies, freeChildren } from "./dependencies.ts";
+import type { Connection } from "./link.ts";
+import { jobColumns } from "./new_jobs.ts";
+import type { Statements } from "./sql.ts";
+
+/** Somebody else took a key or started a job between our look and our write. */
+export class Overtaken extends Error {
+  readonly code = "40001";
+}
+
+const CHUNK = 5_000;
+
+/** Needs no look at other jobs. */
+export function isPlain(job: NewJob): boolean {
+  return job.key === null && job.after.length + job.after_any.length === 0;
+}
+
+export function checkAll(jobs: readonly NewJob[]): void {
+  for (const job of jobs) checkNewJob(job);
+}
+
+/** One statement, unless there is input. */
+export async function insertPlain(
+  statements: Statements,
+  connection: Connection,
+  jobs: readonly NewJob[],
+): Promise<number[]> {
+  return insert(statements, connection, jobs, "insertJobs");
+}
+
+/** Inside a transaction; jobs are checked already. */
+export async function enqueue(
+  statements: Statements,
+  connection: Connection,
+  jobs: readonly NewJob[],
+): Promise<Enqueued[]> {
+  const answers: Enqueued[] = [];
+  for (let from = 0; from < jobs.length; from += CHUNK) {
+    answers.push(...(await enqueueChunk(statements, connection, jobs.slice(from, from + CHUNK))));
+  }
+  return answers;
+}
+
+/** Batch after batch, inside one transaction; only ranges of ids are kept. */
+export async function enqueueAll(
+  statements: Statements,
+  connection: Connection,
+  batches: AsyncIterable<readonly NewJob[]>,
+): Promise<BulkEnqueued> {
+  const ranges: [number, number][] = [];
+  let created = 0;
+  for await (const batch of batches) {
+    checkAll(batch);
+    for (const queued of await enqueue(statements, connection, batch)) {
+      if (queued.created) created += 1;
+      const last = ranges.at(-1);
+      if (last?.[1] === queued.id - 1) last[1] = queued.id;
+      else ranges.push([queued.id, queued.id]);
+    }
+  }
+  return { ranges, created };
+}
+
+/** What has been read from a stream can't be read again: a transaction that has to begin anew fails instead. */
+export function onlyOnce<T>(batches: AsyncIterable<T>): AsyncIterable<T> {
+  let begun = false;
+  return {
+    [Symbol.asyncIterator]() {
+      if (begun) throw new LeaseError("store_failed", "the store was in trouble before all jobs were in: try again");
+      begun = true;
+      return batches[Symbol.asyncIterator]();
+    },
+  };
+}
+
+type Live = { id: number; state: StateName; awaited: boolean };
+
+async function enqueueChunk(
+  statements: Statements,
+  connection: Connection,
+  jobs: readonly NewJob[],
+): Promise<Enqueued[]> {
+  if (jobs.every(isPlain)) {
+    const ids = await insertPlain(statements, connection, jobs);
+    return ids.map((id) => ({ id, created: true }));
+  }
+  const live = await liveByKey(statements, connection, jobs);
+  const answers: Enqueued[] = [];
+  for (let from = 0; from < jobs.length;) {
+    const plan = planNext(jobs, from, live);
+    await makeRoom(statements, connection, plan.replaced);
+    const wanted = plan.steps.flatMap((step) => ("job" in step ? [step.job] : []));
+    const ids = await insert(statements, connection, wanted, "insertKeyed");
+    if (ids.length < wanted.length) throw new Overtaken("a key was taken meanwhile");
+    const created = wanted.map((job, index) => ({ id: ids[index] as number, job }));
+    await addDependencies(statements, connection, created);
+    for (const { id, job } of created)
+      if (job.key !== null) live.set(job.key, { id, state: "pending", awaited: false });
+    let next = 0;
+    for (const step of plan.steps) {
+      if ("job" in step) answers.push({ id: ids[next++] as number, created: true });
+      else answers.push({ id: live.get(step.key)?.id as number, created: false });
+    }
+    from += plan.steps.length;
+  }
+  return answers;
+}
+
+async function liveByKey(statements: Statements, connection: Connection, jobs: readonly NewJob[]) {
+  const keys = [...new Set(jobs.flatMap(({ key }) => (key === null ? [] : [key])))];
+  const live = new Map<string, Live>();
+  if (keys.length === 0) return live;
+  for (const row of await statements.run(connection, "liveByKey", [texts(keys)])) {
+    live.set(row["key"] as string, row as unknown as Live);
+  }
+  return live;
+}
+
+interface Plan {
+  steps: ({ job: NewJob } | { key: string })[];
+  replaced: { key: string; live: Live }[];
+}
+
+/** As many jobs as can be inserted at once: up to one that takes the place of another in the same batch. */
+function planNext(jobs: readonly NewJob[], from: number, live: ReadonlyMap<string, Live>): Plan {
+  const plan: Plan = { steps: [], replaced: [] };
+  const fresh = new Set<string>();
+  for (const job of jobs.slice(from)) {
+    const { key } = job;
+    if (key !== null && fresh.has(key)) {
+      if (job.if_exists !== "skip") break;
+      plan.steps.push({ key });
+      continue;
+    }
+    const other = key === null ? undefined : live.get(key);
+    if (key !== null && other !== undefined) {
+      if (job.if_exists === "skip") {
+        plan.steps.push({ key });
+        continue;
+      }
+      refuseUnlessReplaceable(job, other);
+      plan.replaced.push({ key, live: other });
+    }
+    if (key !== null) fresh.add(key);
+    plan.steps.push({ job });
+  }
+  return plan;
+}
+
+function refuseUnlessReplaceable(job: NewJob, { id, state }: Live): void {
+  if (job.if_exists === "fail") {
+    throw new LeaseError("key_exists", `key ${job.key} is taken by job ${id} (${state}): wait for it, or cancel it`);
+  }
+  if (state === "running") {
+    throw new LeaseError("key_exists", `key ${job.key} can't be replaced while job ${id} is running: cancel it first`);
+  }
+}
+
+async function makeRoom(statements: Statements, connection: Connection, replaced: Plan["replaced"]): Promise<void> {
+  for (const { key, live } of replaced) {
+    const gone = await cancelWaiting(statements, connection, [live.id], `replaced by a new job with key ${key}`);
+    if (gone.length === 0) throw new Overtaken("a job started meanwhile");
+    await freeChildren(statements, connection, gone);
+  }
+}
+
+async function insert(
+  statements: Statements,
+  connection: Connection,
+  jobs: readonly NewJob[],
+  statement: "insertJobs" | "insertKeyed",
+): Promise<number[]> {
+  if (jobs.length === 0) return [];
+  const rows: SqlRow[] = await statements.run(connection, statement, jobColumns(jobs));
+  const ids = rows.map(({ id }) => id as number);
+  const inputs = jobs.flatMap(({ input }, index) => (input === null ? [] : [{ id: ids[index] as number, input }]));
+  if (inputs.length > 0 && ids.length === jobs.length) {
+    const lists = [numbers(inputs.map(({ id }) => id)), bytes(inputs.map(({ input }) => input))];
+    await statements.run(connection, "insertInputs", lists);
+  }
+  return ids;
+}

@@ -1,0 +1,59 @@
+/** What runs have taught about the gaps between beats, one row per subject. */
+
+import { conclude, learn, subjectOf } from "../../core/learning.ts";
+import type { Gaps, Learned } from "../../core/learning.ts";
+import type { SqlRow } from "../../platform/platform.ts";
+import type { SettleRequest } from "../store.ts";
+import { numbers, texts } from "./arrays.ts";
+import type { Connection } from "./link.ts";
+import type { Statements } from "./sql.ts";
+
+const GET = "SELECT subject, runs, gaps FROM lease.learned WHERE subject = ANY ($1::text[])";
+const CLAIM = `INSERT INTO lease.learned (subject, runs, gaps) SELECT subject, 0, '{}' FROM unnest($1::text[]) AS t (subject)
+  ORDER BY subject ON CONFLICT DO NOTHING`;
+const SET = "UPDATE lease.learned SET runs = $2, gaps = $3, lease_ms = $4 WHERE subject = $1";
+const SUBJECTS = "SELECT id, key, queue FROM lease.jobs WHERE id = ANY ($1::bigint[])";
+
+export async function learned(
+  statements: Statements,
+  connection: Connection,
+  subjects: readonly string[],
+): Promise<(Learned | null)[]> {
+  if (subjects.length === 0) return [];
+  const rows = await statements.sql(connection, GET, [texts(subjects)]);
+  const known = new Map(rows.map((row) => [row["subject"] as string, toLearned(row)]));
+  return subjects.map((subject) => known.get(subject) ?? null);
+}
+
+function toLearned(row: SqlRow): Learned {
+  return conclude(row["runs"] as number, JSON.parse(row["gaps"] as string) as Gaps);
+}
+
+/** Inside the transaction in which the runs ended. */
+export async function addRuns(
+  statements: Statements,
+  connection: Connection,
+  requests: readonly SettleRequest[],
+): Promise<void> {
+  const teaching = requests.filter(({ gaps }) => gaps);
+  if (teaching.length === 0) return;
+  const rows = await statements.sql(connection, SUBJECTS, [numbers(teaching.map(({ id }) => id))]);
+  const subjects = new Map(
+    rows.map((row) => [
+      row["id"] as number,
+      subjectOf({ key: row["key"] as string | null, queue: row["queue"] as string }),
+    ]),
+  );
+  const names = [...new Set(subjects.values())].toSorted();
+  // The row must be there to be locked, and two runs at once must both count.
+  await statements.sql(connection, CLAIM, [texts(names)]);
+  const locked = await statements.sql(connection, `${GET} ORDER BY subject FOR UPDATE`, [texts(names)]);
+  const now = new Map(locked.map((row) => [row["subject"] as string, toLearned(row)]));
+  for (const { id, gaps } of teaching) {
+    const subject = subjects.get(id);
+    if (subject !== undefined && gaps) now.set(subject, learn(now.get(subject) ?? null, gaps));
+  }
+  for (const [subject, { runs, gaps, lease_ms }] of now) {
+    await statements.sql(connection, SET, [subject, runs, JSON.stringify(gaps), lease_ms]);
+  }
+}

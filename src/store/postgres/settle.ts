@@ -1,0 +1,206 @@
+/**
+ * How attempts end: by their holder (settle) or by a sweep (recover), both under the fence, and the audit trail of what
+ * went wrong.
+ */
+
+import type { SqlRow } from "../../platform/platform.ts";
+import { auditText } from "../audit.ts";
+import { stateColumns } from "../rows.ts";
+import type { CheckpointRequest, RecoverRequest, SettleAnswer, SettleRequest } from "../store.ts";
+import { numbers, texts } from "./arrays.ts";
+import { fences, lossesOf } from "./claim.ts";
+import { freeChildren } from "./dependencies.ts";
+import { addRuns } from "./learned.ts";
+import type { Connection, Param } from "./link.ts";
+import { inRounds } from "./rounds.ts";
+import type { Statements } from "./sql.ts";
+
+type Verb = "settle" | "recover";
+
+/** How a set of endings is carried out: in a statement of its own, or in a transaction with what hangs on it. */
+export interface Ways {
+  alone<T>(work: (connection: Connection, again: boolean) => Promise<T>): Promise<T>;
+  together<T>(work: (connection: Connection, again: boolean) => Promise<T>): Promise<T>;
+}
+
+export function settle(
+  statements: Statements,
+  ways: Ways,
+  requests: readonly SettleRequest[],
+): Promise<SettleAnswer[]> {
+  return inRounds(requests, (round) => settleRound(statements, ways, round));
+}
+
+async function settleRound(
+  statements: Statements,
+  ways: Ways,
+  requests: readonly SettleRequest[],
+): Promise<SettleAnswer[]> {
+  const applied = await endAll(statements, ways, "settle", requests);
+  const left = requests.filter((_, index) => !applied[index]);
+  if (left.length === 0) return requests.map(() => ({ status: "applied" }));
+  const refused = await ways.alone(async (connection) => {
+    const rows = await fences(statements, connection, left);
+    return new Map(rows.map((row) => [row["id"] as number, row]));
+  });
+  const stale = left.filter((request) => !isCancelling(refused.get(request.id), request));
+  const reasons = await ways.alone(async (connection, again) => {
+    if (stale.length > 0 && !again) await noteStale(statements, connection, stale);
+    return lossesOf(statements, connection, stale);
+  });
+  return requests.map((request, index) => {
+    if (applied[index]) return { status: "applied" };
+    if (isCancelling(refused.get(request.id), request)) return { status: "cancelling" };
+    return { status: "stale", reason: reasons(request.id, request.token) };
+  });
+}
+
+export function recover(
+  statements: Statements,
+  ways: Ways,
+  requests: readonly RecoverRequest[],
+): Promise<("recovered" | "changed")[]> {
+  return inRounds(requests, async (round) => {
+    const applied = await endAll(statements, ways, "recover", round);
+    return applied.map((done) => (done ? "recovered" : "changed"));
+  });
+}
+
+/** Still running under this token and yet not ended by it: only a request to stop does that. */
+function isCancelling(row: SqlRow | undefined, { token }: SettleRequest): boolean {
+  return row !== undefined && row["state"] === "running" && row["token"] === token;
+}
+
+async function endAll(
+  statements: Statements,
+  ways: Ways,
+  verb: Verb,
+  requests: readonly SettleRequest[],
+): Promise<boolean[]> {
+  // In the order of ids, so that two that end the same jobs wait for each other in one direction only.
+  const unique = requests.toSorted((a, b) => a.id - b.id);
+  const teaching = unique.filter(({ gaps }) => gaps);
+  const plain = unique.filter(({ gaps }) => !gaps);
+  const done = new Set(
+    await ways.alone((connection, again) => endSome(statements, connection, verb, plain, again, false)),
+  );
+  const left = plain.filter(({ id, change }) => !done.has(id) && "finished_at_ms" in change.state);
+  const awaited = left.length === 0 ? [] : await ways.alone((connection) => awaitedOf(statements, connection, left));
+  const rest = [...teaching, ...awaited].toSorted((a, b) => a.id - b.id);
+  if (rest.length > 0) {
+    const ids = await ways.together(async (connection, again) => {
+      const ended = await endSome(statements, connection, verb, rest, again, true);
+      const finished = rest.filter(({ id, change }) => ended.includes(id) && "finished_at_ms" in change.state);
+      await freeChildren(
+        statements,
+        connection,
+        finished.map(({ id }) => id),
+      );
+      await addRuns(
+        statements,
+        connection,
+        rest.filter(({ id }) => ended.includes(id)),
+      );
+      return ended;
+    });
+    for (const id of ids) done.add(id);
+  }
+  return requests.map(({ id }) => done.has(id));
+}
+
+async function awaitedOf(
+  statements: Statements,
+  connection: Connection,
+  requests: readonly SettleRequest[],
+): Promise<SettleRequest[]> {
+  const rows = await fences(statements, connection, requests);
+  const awaited = new Set(rows.flatMap(({ id, awaited: others }) => (others ? [id as number] : [])));
+  return requests.filter(({ id }) => awaited.has(id));
+}
+
+/** Answers the ids of those that it ended, or had ended in an earlier try whose answer was lost. */
+async function endSome(
+  statements: Statements,
+  connection: Connection,
+  verb: Verb,
+  requests: readonly SettleRequest[],
+  again: boolean,
+  awaited_too: boolean,
+): Promise<number[]> {
+  if (requests.length === 0) return [];
+  const rows = await statements.run(connection, verb, [...endingColumns(requests), awaited_too]);
+  const ids = rows.map(({ id }) => id as number);
+  if (!again || ids.length === requests.length) return ids;
+  const left = requests.filter(({ id }) => !ids.includes(id));
+  const before = await statements.run(connection, "ended", [
+    numbers(left.map(({ id }) => id)),
+    numbers(left.map(({ token }) => token)),
+    texts(left.map(({ change }) => change.ended?.cause ?? null)),
+  ]);
+  return [...ids, ...before.map(({ id }) => id as number)];
+}
+
+function endingColumns(requests: readonly SettleRequest[]): Param[] {
+  const states = requests.map(({ change }) => stateColumns(change.state));
+  const results = requests.map(({ change }) => change.result);
+  const ends = requests.map(({ change }) => change.ended);
+  const processes = requests.map(({ process }) => process);
+  return [
+    numbers(requests.map(({ id }) => id)),
+    numbers(requests.map(({ token }) => token)),
+    texts(states.map(([name]) => name)),
+    numbers(states.map(([, run_at_ms]) => run_at_ms)),
+    numbers(states.map(([, , finished_at_ms]) => finished_at_ms)),
+    numbers(requests.map(({ change }) => change.failures)),
+    texts(results.map(({ cause }) => cause)),
+    numbers(results.map(({ exit_code }) => exit_code)),
+    texts(results.map(({ error }) => error)),
+    texts(results.map(({ output }) => output)),
+    texts(requests.map(({ change }) => change.reason)),
+    texts(ends.map((end) => end?.cause ?? null)),
+    numbers(ends.map((end) => end?.exit_code ?? null)),
+    texts(ends.map((end) => end?.signal ?? null)),
+    texts(ends.map((end) => end?.error ?? null)),
+    texts(ends.map((end) => end?.last_line ?? null)),
+    numbers(ends.map((end) => end?.beats ?? 0)),
+    texts(processes.map((process) => process?.boot_id ?? null)),
+    numbers(processes.map((process) => process?.pid ?? null)),
+    numbers(processes.map((process) => process?.pid_started ?? null)),
+    texts(
+      requests.map((request) =>
+        request.audit === null ? null : auditText(request, request.change.ended?.cause ?? "unknown"),
+      ),
+    ),
+    numbers(requests.map((request) => ("expires_at_ms" in request ? (request.expires_at_ms as number) : null))),
+  ];
+}
+
+/** A stale result is kept too, so that work done in vain leaves a trace. */
+async function noteStale(
+  statements: Statements,
+  connection: Connection,
+  requests: readonly SettleRequest[],
+): Promise<void> {
+  await statements.run(connection, "insertStale", [
+    numbers(requests.map(({ id }) => id)),
+    numbers(requests.map(({ token }) => token)),
+    texts(requests.map((request) => auditText(request, "stale"))),
+  ]);
+}
+
+export async function checkpoint(
+  statements: Statements,
+  connection: Connection,
+  requests: readonly CheckpointRequest[],
+): Promise<("accepted" | "expired" | "conflict")[]> {
+  const rows = await statements.run(connection, "checkpoint", [
+    numbers(requests.map(({ id }) => id)),
+    numbers(requests.map(({ token }) => token)),
+    texts(requests.map(({ text }) => text)),
+  ]);
+  const accepted = new Set(rows.map(({ id, token }) => `${id} ${token}`));
+  const isAccepted = ({ id, token }: CheckpointRequest) => accepted.has(`${id} ${token}`);
+  const lost = requests.filter((request) => !isAccepted(request));
+  const reasons = await lossesOf(statements, connection, lost);
+  return requests.map((request) => (isAccepted(request) ? "accepted" : reasons(request.id, request.token)));
+}

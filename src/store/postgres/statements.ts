@@ -1,0 +1,254 @@
+/**
+ * Every SQL statement of the hot paths, by the verb it serves. Each write by a holder carries
+ * `state = 'running' AND token = …`: that is the fence. Statements take lists and answer for all of them at once; the
+ * clock is read once in each, and `lease.` stands for the store's schema.
+ */
+
+import { UNLEARNED_LEASE_MS } from "../../core/learning.ts";
+import { NEW_JOBS } from "./new_jobs.ts";
+
+const JOB_COLUMNS = [
+  "id state queue priority run_at_ms token failures retries lease_ms holder expires_at_ms cancel_requested_at_ms",
+  "created_at_ms started_at_ms finished_at_ms last_beat_at_ms task key argv cwd settings env progress message cause",
+  "exit_code error output reason",
+]
+  .join(" ")
+  .split(" ");
+const columnsOf = (job: string) => JOB_COLUMNS.map((column) => `${job}.${column}`).join(", ");
+const inputOf = (job: string) =>
+  `CASE WHEN ${job}.has_input THEN (SELECT data FROM lease.inputs WHERE job_id = ${job}.id) END AS input`;
+
+export const SELECT_JOB = `SELECT ${columnsOf("jobs")}, ${inputOf("jobs")} FROM lease.jobs`;
+
+const CLOCK = "clock AS MATERIALIZED (SELECT lease.now_ms() AS ms)";
+
+const isPaused = (queue: string) =>
+  `(SELECT paused_at_ms IS NOT NULL FROM lease.queues WHERE queues.name = ${queue}) IS TRUE`;
+
+/** Rows of lists side by side; a list may be empty where one value serves for all rows. */
+const rows = (columns: Readonly<Record<string, string>>, first = 1) => {
+  const lists = Object.values(columns).map((type, index) => `$${first + index}::${type}[]`);
+  return `unnest(${lists.join(", ")}) WITH ORDINALITY AS given (${Object.keys(columns).join(", ")}, n)`;
+};
+
+// ── Acquire ────────────────────────────────────────────────────────────────────────────────────────────────────────
+// $1 holder, $2 host, $3 lease_ms, $4 count, $5 request, $6 whether due jobs come first, then the variant's own.
+
+/** The queues that hold pending jobs, by stepping through the index. */
+const readyQueues = (task: string) => `ready (name) AS (
+    SELECT min(queue) FROM lease.jobs WHERE state = 'pending' ${task}
+    UNION ALL
+    SELECT (SELECT min(queue) FROM lease.jobs WHERE state = 'pending' AND queue > ready.name ${task})
+      FROM ready WHERE ready.name IS NOT NULL
+  )`;
+
+const pickFrom = (queue: string, task: string) => `SELECT jobs.id, jobs.priority, jobs.run_at_ms FROM lease.jobs
+    WHERE state = 'pending' AND jobs.queue = ${queue} ${task} AND NOT due.found
+    ORDER BY priority DESC, run_at_ms, id LIMIT $4 FOR UPDATE SKIP LOCKED`;
+
+/** A lease of 0 is a learned one: by the job's key, or else by its queue (see subjectOf). */
+const GRANTED_MS = `coalesce(nullif(coalesce(jobs.lease_ms, $3::bigint), 0), (SELECT learned.lease_ms FROM lease.learned
+  WHERE subject = CASE WHEN jobs.key IS NULL THEN 'queue ' || jobs.queue ELSE 'key ' || jobs.key END
+  ), ${UNLEARNED_LEASE_MS})`;
+
+const answer = (granted: string) => `SELECT due.found AS due, ${columnsOf(granted)}, ${inputOf(granted)},
+    CASE WHEN ${granted}.token > 1 THEN (SELECT text FROM lease.checkpoints
+      WHERE job_id = ${granted}.id AND kind = 'progress' ORDER BY id DESC LIMIT 1) END AS checkpoint,
+    earlier.boot_id, earlier.pid, earlier.pid_started
+  FROM due LEFT JOIN ${granted} ON TRUE LEFT JOIN LATERAL (
+    SELECT boot_id, pid, pid_started FROM lease.attempts
+    WHERE ${granted}.token > 1 AND job_id = ${granted}.id AND attempt < ${granted}.token AND host = $2
+      AND pid IS NOT NULL ORDER BY attempt DESC LIMIT 1) AS earlier ON TRUE`;
+
+const acquire = (picked: string, more = "") => `WITH RECURSIVE ${CLOCK}, due AS MATERIALIZED (
+    SELECT $6::boolean AND EXISTS (
+      SELECT 1 FROM lease.jobs WHERE state = 'scheduled' AND run_at_ms <= clock.ms) AS found FROM clock
+  ), ${more} picked AS MATERIALIZED (${picked}), granted AS (
+    UPDATE lease.jobs SET state = 'running', token = token + 1, holder = $1, started_at_ms = clock.ms,
+      last_beat_at_ms = clock.ms, expires_at_ms = clock.ms + ${GRANTED_MS}, beats = 0, progress = NULL, message = NULL,
+      reason = NULL
+    FROM clock WHERE jobs.id = ANY (ARRAY(SELECT id FROM picked)) AND state = 'pending' RETURNING jobs.*
+  ), opened AS (
+    INSERT INTO lease.attempts (job_id, attempt, worker, host, started_at_ms, lease_ms, request)
+    SELECT id, token, $1, $2, started_at_ms, expires_at_ms - started_at_ms, $5::bigint FROM granted
+  ) ${answer("granted")}`;
+
+const NAMED = (task: string) => `SELECT picked.id FROM due, (
+    SELECT name FROM unnest($7::text[]) AS asked (name) WHERE NOT ${isPaused("asked.name")}
+  ) AS queue CROSS JOIN LATERAL (${pickFrom("queue.name", task)}) AS picked LIMIT $4`;
+
+const ALL = (task: string) => `SELECT picked.id FROM due, (
+    SELECT name FROM ready WHERE name IS NOT NULL AND NOT ${isPaused("ready.name")}
+  ) AS queue CROSS JOIN LATERAL (${pickFrom("queue.name", task)}) AS picked
+  ORDER BY picked.priority DESC, picked.run_at_ms, picked.id LIMIT $4`;
+
+// ── Settle ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const ENDING = {
+  id: "bigint",
+  token: "integer",
+  state: "text",
+  run_at_ms: "bigint",
+  finished_at_ms: "bigint",
+  failures: "integer",
+  cause: "text",
+  exit_code: "integer",
+  error: "text",
+  output: "text",
+  reason: "text",
+  end_cause: "text",
+  end_exit_code: "integer",
+  signal: "text",
+  end_error: "text",
+  last_line: "text",
+  beats: "bigint",
+  boot_id: "text",
+  pid: "bigint",
+  pid_started: "bigint",
+  audit: "text",
+  expires_at_ms: "bigint",
+};
+const AFTER_ENDING = Object.keys(ENDING).length + 1;
+
+/** With its last parameter false it leaves alone what others wait for: their fate belongs in the same transaction. */
+const settle = (fence: string) => `WITH ${CLOCK}, asked AS MATERIALIZED (SELECT * FROM ${rows(ENDING)}), ended AS (
+    UPDATE lease.jobs SET state = asked.state, run_at_ms = coalesce(asked.run_at_ms, jobs.run_at_ms),
+      finished_at_ms = asked.finished_at_ms, failures = asked.failures, cause = asked.cause,
+      exit_code = asked.exit_code, error = asked.error, output = asked.output,
+      reason = CASE WHEN asked.state = 'cancelled' THEN coalesce(asked.reason, jobs.reason) ELSE asked.reason END,
+      holder = NULL, expires_at_ms = NULL, cancel_requested_at_ms = NULL
+    FROM asked WHERE jobs.id = asked.id AND jobs.state = 'running' AND jobs.token = asked.token
+      AND (jobs.cancel_requested_at_ms IS NULL OR asked.state IN ('completed', 'cancelled'))
+      AND (NOT jobs.awaited OR asked.finished_at_ms IS NULL OR $${AFTER_ENDING}::boolean) ${fence}
+    RETURNING asked.n, jobs.id, jobs.task, jobs.awaited, greatest(asked.beats, jobs.beats) AS all_beats
+  ), closed AS (
+    UPDATE lease.attempts SET ended_at_ms = clock.ms, cause = asked.end_cause, exit_code = asked.end_exit_code,
+      signal = asked.signal, error = asked.end_error, last_line = coalesce(asked.last_line, attempts.last_line),
+      beats = greatest(attempts.beats, ended.all_beats), boot_id = coalesce(attempts.boot_id, asked.boot_id),
+      pid = coalesce(attempts.pid, asked.pid), pid_started = coalesce(attempts.pid_started, asked.pid_started)
+    FROM ended JOIN asked USING (n), clock
+    WHERE attempts.job_id = asked.id AND attempts.attempt = asked.token AND asked.end_cause IS NOT NULL
+  ), noted AS (
+    INSERT INTO lease.checkpoints (job_id, task, kind, token, at_ms, text)
+    SELECT ended.id, ended.task, 'error', asked.token, clock.ms, asked.audit FROM ended JOIN asked USING (n), clock
+    WHERE asked.audit IS NOT NULL ORDER BY n
+  ) SELECT id, awaited FROM ended`;
+
+// ── The rest ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const insertJobs = `WITH ${CLOCK}, given AS (
+    SELECT *, greatest(coalesce(run_at_ms, clock.ms), clock.ms + delay_ms) AS due_ms FROM ${NEW_JOBS} AS job, clock
+  ) INSERT INTO lease.jobs (state, queue, priority, run_at_ms, retries, lease_ms, created_at_ms, task, key, argv, cwd,
+    settings, env, has_input)
+  SELECT CASE WHEN blocked THEN 'blocked' WHEN due_ms > ms THEN 'scheduled' ELSE 'pending' END, queue, priority, due_ms,
+    retries, lease_ms, ms, task, key, argv, cwd, settings, env, has_input
+  FROM given ORDER BY n`;
+
+const extend = `WITH ${CLOCK}, asked AS MATERIALIZED (SELECT *, clock.ms - beat_age_ms AS beat_at_ms,
+      coalesce(clock.ms - beat_age_ms, clock.ms) + expires_in_ms AS wanted_ms
+    FROM ${rows({
+      id: "bigint",
+      token: "integer",
+      expires_in_ms: "bigint",
+      beat_age_ms: "bigint",
+      at_least: "boolean",
+      beats: "bigint",
+      progress: "double precision",
+      message: "text",
+    })}, clock)
+  UPDATE lease.jobs SET
+    -- A beat from the future shows that the clock was set back: then nothing longer is kept.
+    expires_at_ms = CASE WHEN asked.at_least AND last_beat_at_ms <= asked.ms
+      THEN greatest(expires_at_ms, asked.wanted_ms) ELSE asked.wanted_ms END,
+    last_beat_at_ms = CASE WHEN asked.at_least AND last_beat_at_ms <= asked.ms
+      THEN greatest(last_beat_at_ms, asked.beat_at_ms) ELSE coalesce(asked.beat_at_ms, last_beat_at_ms) END,
+    beats = greatest(jobs.beats, asked.beats), progress = coalesce(asked.progress, jobs.progress),
+    message = coalesce(asked.message, jobs.message)
+  FROM asked WHERE jobs.id = asked.id AND jobs.state = 'running' AND jobs.token = asked.token
+    AND jobs.expires_at_ms >= asked.ms
+  RETURNING asked.n, jobs.expires_at_ms, jobs.cancel_requested_at_ms`;
+
+/** The beats of the running attempt are with the job. */
+const ATTEMPTS = `SELECT attempts.*, CASE WHEN jobs.state = 'running' AND jobs.token = attempts.attempt
+    THEN greatest(attempts.beats, jobs.beats) ELSE attempts.beats END AS beats
+  FROM lease.attempts JOIN lease.jobs ON jobs.id = attempts.job_id`;
+
+export const SQL = {
+  acquire: acquire(NAMED("")),
+  acquireTask: acquire(NAMED("AND task = $8")),
+  acquireAll: acquire(ALL(""), `${readyQueues("")}, `),
+  acquireAllTask: acquire(ALL("AND task = $7"), `${readyQueues("AND task = $7")}, `),
+  acquireOne: acquire(
+    "SELECT id FROM lease.jobs, due WHERE id = $7 AND state = 'pending' AND NOT due.found LIMIT $4 FOR UPDATE OF jobs",
+  ),
+  /** What an acquire was given whose answer was lost. $1 holder, $2 host, $3 request. */
+  acquired: `WITH due AS (SELECT FALSE AS found), granted AS (
+      SELECT jobs.* FROM lease.jobs JOIN lease.attempts ON job_id = id AND attempt = token
+      WHERE state = 'running' AND holder = $1 AND request = $3::bigint) ${answer("granted")}`,
+  promote: `WITH ${CLOCK}, due AS MATERIALIZED (SELECT id FROM lease.jobs, clock
+      WHERE state = 'scheduled' AND run_at_ms <= clock.ms ORDER BY run_at_ms LIMIT $1 FOR UPDATE OF jobs SKIP LOCKED)
+    UPDATE lease.jobs SET state = 'pending' WHERE id = ANY (ARRAY(SELECT id FROM due)) RETURNING id`,
+
+  insertJobs: `${insertJobs} RETURNING id`,
+  /** A key that somebody else has just taken leaves its job out. */
+  insertKeyed: `${insertJobs} ON CONFLICT (key) WHERE key IS NOT NULL AND finished_at_ms IS NULL DO NOTHING RETURNING id`,
+  insertInputs: "INSERT INTO lease.inputs (job_id, data) SELECT * FROM unnest($1::bigint[], $2::bytea[])",
+  liveByKey: `SELECT id, key, state, awaited FROM lease.jobs WHERE key = ANY ($1::text[]) AND finished_at_ms IS NULL`,
+
+  extend,
+  fences: "SELECT id, state, token, awaited FROM lease.jobs WHERE id = ANY ($1::bigint[])",
+  noteProcess: `UPDATE lease.attempts SET boot_id = given.boot_id, pid = given.pid, pid_started = given.pid_started
+    FROM ${rows({ id: "bigint", token: "integer", boot_id: "text", pid: "bigint", pid_started: "bigint" })}
+    WHERE job_id = given.id AND attempt = given.token AND ended_at_ms IS NULL`,
+  insertLogs: `INSERT INTO lease.logs (job_id, attempt, start, bytes, data)
+    SELECT given.id, given.token, given.start, given.bytes, given.data
+    FROM ${rows({ id: "bigint", token: "integer", start: "bigint", bytes: "bigint", data: "bytea" })}
+    JOIN lease.jobs ON jobs.id = given.id AND jobs.token = given.token AND jobs.state = 'running'
+    ON CONFLICT DO NOTHING`,
+  trimLogs: `DELETE FROM lease.logs
+    USING ${rows({ id: "bigint", token: "integer", head_bytes: "bigint", keep_from: "bigint" })}, lease.jobs
+    WHERE logs.job_id = given.id AND logs.attempt = given.token AND logs.start >= given.head_bytes
+      AND logs.start + logs.bytes <= given.keep_from
+      AND jobs.id = given.id AND jobs.token = given.token AND jobs.state = 'running'`,
+  lastLogs: `SELECT wanted.job_id, piece.* FROM unnest($1::bigint[], $2::integer[]) AS wanted (job_id, attempt)
+    CROSS JOIN LATERAL (SELECT start, bytes, data FROM lease.logs
+      WHERE logs.job_id = wanted.job_id AND logs.attempt = wanted.attempt ORDER BY start DESC LIMIT $3) AS piece
+    ORDER BY wanted.job_id, piece.start`,
+  logs: `SELECT start, bytes, data FROM lease.logs WHERE job_id = $1 AND attempt = $2 AND start >= $3
+    ORDER BY start LIMIT $4`,
+
+  settle: settle(""),
+  recover: settle("AND jobs.expires_at_ms = asked.expires_at_ms"),
+  /** What a settle did whose answer was lost: an attempt has one end, and its cause tells whose it was. */
+  ended: `SELECT job_id AS id FROM lease.attempts
+    JOIN ${rows({ id: "bigint", token: "integer", cause: "text" })} ON job_id = given.id AND attempt = given.token
+    WHERE attempts.cause = given.cause`,
+  insertStale: `INSERT INTO lease.checkpoints (job_id, task, kind, token, at_ms, text)
+    SELECT jobs.id, jobs.task, 'error', given.token, lease.now_ms(), given.text
+    FROM ${rows({ id: "bigint", token: "integer", text: "text" })} JOIN lease.jobs ON jobs.id = given.id
+    ORDER BY given.n`,
+  checkpoint: `WITH ${CLOCK}, held AS MATERIALIZED (
+      SELECT given.*, jobs.task, clock.ms FROM ${rows({ id: "bigint", token: "integer", text: "text" })}
+      JOIN lease.jobs ON jobs.id = given.id AND jobs.token = given.token AND jobs.state = 'running', clock
+      WHERE jobs.expires_at_ms >= clock.ms ORDER BY jobs.id FOR NO KEY UPDATE OF jobs
+    ) INSERT INTO lease.checkpoints (job_id, task, kind, token, at_ms, text)
+    SELECT id, task, 'progress', token, ms, text FROM held ORDER BY n RETURNING job_id AS id, token`,
+
+  /** The head of each queue is enough. $1 queues, $2 task. */
+  topPriority: `WITH RECURSIVE ${readyQueues("")} SELECT max(head.priority) AS priority FROM (
+      SELECT name FROM unnest($1::text[]) AS asked (name)
+      UNION ALL SELECT name FROM ready WHERE $1::text[] IS NULL AND name IS NOT NULL
+    ) AS queue CROSS JOIN LATERAL (
+      SELECT priority FROM lease.jobs WHERE state = 'pending' AND jobs.queue = queue.name
+        AND ($2::text IS NULL OR task = $2::text) ORDER BY priority DESC, run_at_ms, id LIMIT 1
+    ) AS head WHERE NOT ${isPaused("queue.name")}`,
+
+  attempts: `${ATTEMPTS} WHERE job_id = $1 ORDER BY attempt`,
+  currentAttempts: `${ATTEMPTS} WHERE job_id = ANY ($1::bigint[]) AND attempt = token`,
+  now: "SELECT lease.now_ms() AS ms",
+  nextDue: "SELECT min(run_at_ms) AS at_ms FROM lease.jobs WHERE state = 'scheduled'",
+  cancelRequests: `SELECT id, token FROM lease.jobs
+    WHERE state = 'running' AND holder = $1 AND cancel_requested_at_ms IS NOT NULL`,
+} as const;
+
+export type StatementName = keyof typeof SQL;

@@ -1,0 +1,168 @@
+/**
+ * Wake-ups: a NOTIFY for what others may wait for, and a connection that listens.
+ *
+ * A notification costs every listener a look and every commit with one a global lock, so a process sends the first at
+ * once and further ones no more often than a pause allows, apart from the transactions they tell of. One that is lost
+ * is made up for by whoever polls.
+ */
+
+import type { Clock, Random } from "../../core/clock.ts";
+import type { Session } from "./session.ts";
+
+const NOTIFY = "SELECT pg_notify($1, $2)";
+
+/** Between two notifications: of jobs that can be run or should stop, and of anything else. */
+const PAUSE_MS = { urgent: 4, other: 200 } as const;
+export type Urgency = keyof typeof PAUSE_MS;
+
+class Notifier {
+  readonly #send: () => Promise<unknown>;
+  #timer: ReturnType<typeof setTimeout> | null = null;
+  #due_ms = 0;
+  #last_ms = -Infinity;
+  #sending: Promise<unknown> = Promise.resolve();
+
+  constructor(send: () => Promise<unknown>) {
+    this.#send = send;
+  }
+
+  note(urgency: Urgency): void {
+    const now_ms = performance.now();
+    const due_ms = Math.max(now_ms, this.#last_ms + PAUSE_MS[urgency]);
+    if (this.#timer !== null) {
+      if (this.#due_ms <= due_ms) return;
+      clearTimeout(this.#timer);
+    }
+    this.#due_ms = due_ms;
+    if (due_ms <= now_ms) this.#fire();
+    else this.#timer = setTimeout(() => this.#fire(), due_ms - now_ms);
+  }
+
+  /** Sends what waits, and resolves when it is out. */
+  async flush(): Promise<void> {
+    if (this.#timer !== null) {
+      clearTimeout(this.#timer);
+      this.#fire();
+    }
+    await this.#sending;
+  }
+
+  #fire(): void {
+    this.#timer = null;
+    this.#last_ms = performance.now();
+    // Whoever waits for it polls as well.
+    this.#sending = this.#send().catch(() => {});
+  }
+}
+
+/** Names are cut off at 63 bytes. */
+function channelOf(schema: string): string {
+  return `lease.${Buffer.from(schema).toString("base64url")}`.slice(0, 63);
+}
+
+const FIRST_PAUSE_MS = 50;
+const LONGEST_PAUSE_MS = 5_000;
+/** A connection on which nothing has come may be dead without anybody having said so. */
+const PROBE_EVERY_MS = 15_000;
+
+interface ListenOptions {
+  session: Session;
+  channel: string;
+  clock: Clock;
+  random: Random;
+  /** Called with who notified; null when something may have been missed. */
+  heard: (sender: string | null) => void;
+}
+
+/** Listens until it is told to stop, through any number of lost connections. */
+function listen({ session, channel, clock, random, heard }: ListenOptions): () => Promise<void> {
+  let stopped = false;
+  let pause_ms = FIRST_PAUSE_MS;
+  let cancelTimer = () => {};
+  const later = (delay_ms: number, next: () => void) => {
+    cancelTimer();
+    if (!stopped) cancelTimer = clock.after(delay_ms, next);
+  };
+  const again = () => {
+    later(pause_ms * (0.5 + random()), begin);
+    pause_ms = Math.min(2 * pause_ms, LONGEST_PAUSE_MS);
+  };
+  const link = session.link({ onNotify: (sender) => heard(sender), onLost: () => again() });
+  const begin = () => {
+    link.query(`LISTEN "${channel}"`).then(
+      () => {
+        pause_ms = FIRST_PAUSE_MS;
+        later(PROBE_EVERY_MS, probe);
+        // What happened before is not told.
+        if (!stopped) heard(null);
+      },
+      () => again(),
+    );
+  };
+  const probe = () => {
+    link.query("SELECT 1").then(
+      () => later(PROBE_EVERY_MS, probe),
+      () => again(),
+    );
+  };
+  begin();
+  return async () => {
+    stopped = true;
+    cancelTimer();
+    await link.end();
+  };
+}
+
+export interface NewsOptions {
+  session: Session;
+  schema: string;
+  clock: Clock;
+  random: Random;
+}
+
+/** What this process tells the others, and what it hears of them. */
+export class News {
+  readonly #options: NewsOptions;
+  readonly #channel: string;
+  /** Tells our own notifications from those of others. */
+  readonly #sender: string;
+  readonly #notifier: Notifier;
+  readonly #watchers = new Set<() => void>();
+  #stopListening: (() => Promise<void>) | null = null;
+
+  constructor(options: NewsOptions) {
+    this.#options = options;
+    this.#channel = channelOf(options.schema);
+    this.#sender = Math.floor(options.random() * Number.MAX_SAFE_INTEGER).toString(36);
+    this.#notifier = new Notifier(() =>
+      options.session.run((connection) => connection.query(NOTIFY, [this.#channel, this.#sender]), { quick: true }),
+    );
+  }
+
+  note(urgency: Urgency): void {
+    this.#notifier.note(urgency);
+  }
+
+  watch(changed: () => void): () => void {
+    // Each call is a watch of its own, even of the same function.
+    const watcher = () => changed();
+    this.#watchers.add(watcher);
+    this.#stopListening ??= listen({
+      session: this.#options.session,
+      channel: this.#channel,
+      clock: this.#options.clock,
+      random: this.#options.random,
+      heard: (sender) => {
+        if (sender === this.#sender) return;
+        for (const watching of [...this.#watchers]) if (this.#watchers.has(watching)) watching();
+      },
+    });
+    return () => void this.#watchers.delete(watcher);
+  }
+
+  async close(): Promise<void> {
+    this.#watchers.clear();
+    await Promise.all([this.#stopListening?.(), this.#notifier.flush()]);
+    this.#stopListening = null;
+  }
+}

@@ -1,0 +1,31 @@
+/** The register of workers. */
+
+import type { WorkerRecord } from "../../core/records.ts";
+import { toWorker, workerColumns } from "../rows.ts";
+import type { Connection } from "./link.ts";
+import type { Statements } from "./sql.ts";
+
+const SAVE = `INSERT INTO lease.workers (id, name, host, boot_id, pid, pid_started, version, queues, slots,
+    started_at_ms, seen_at_ms, stopped_at_ms, ended, draining, completed, failed)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+  ON CONFLICT (id) DO UPDATE SET slots = excluded.slots, seen_at_ms = excluded.seen_at_ms,
+    stopped_at_ms = excluded.stopped_at_ms, ended = excluded.ended, draining = excluded.draining,
+    completed = excluded.completed, failed = excluded.failed`;
+const LIVE_ON = "SELECT * FROM lease.workers WHERE host = $1 AND stopped_at_ms IS NULL";
+const ALL = `SELECT * FROM lease.workers ORDER BY stopped_at_ms IS NOT NULL, started_at_ms, id COLLATE "C"`;
+
+export async function saveWorker(statements: Statements, connection: Connection, worker: WorkerRecord): Promise<void> {
+  await statements.sql(connection, SAVE, workerColumns(worker));
+}
+
+export async function workers(
+  statements: Statements,
+  connection: Connection,
+  query: { live_on: string } | undefined,
+): Promise<WorkerRecord[]> {
+  const rows =
+    query === undefined
+      ? await statements.sql(connection, ALL)
+      : await statements.sql(connection, LIVE_ON, [query.live_on]);
+  return rows.map(toWorker);
+}

