@@ -12,7 +12,7 @@ import type { Report } from "../roles/report.ts";
 import type { Store } from "../store/store.ts";
 import { jobJson, jsonLine } from "../view/json.ts";
 import { quote } from "../view/quote.ts";
-import { visible } from "../view/text.ts";
+import { visible, withoutPassword } from "../view/text.ts";
 import { relative } from "../view/time.ts";
 import { VERSION } from "./build.ts";
 import type { Io } from "./cli/define.ts";
@@ -123,7 +123,7 @@ export default command({
         await (signals.first === null ? output.flushed() : soon(output.flushed()));
         if (output.error !== null) throw output.error;
         if (args.json) io.stderr(jsonLine(jobJson(end)));
-        const where = given.has("store") ? ` --store ${quote(args.store ?? "")}` : "";
+        const where = given.has("store") ? ` --store ${quote(withoutPassword(args.store ?? ""))}` : "";
         return await conclude({ store, job: end, signal: signals.first, report, where });
       } finally {
         signals.stop();
