@@ -12,7 +12,7 @@ import { bytes, numbers, texts } from "./arrays.ts";
 import { cancelWaiting } from "./change.ts";
 import { addDependencies, freeChildren } from "./dependencies.ts";
 import type { Connection } from "./link.ts";
-import { jobColumns } from "./new_jobs.ts";
+import { NEW_JOBS } from "./new_jobs.ts";
 import type { Statements } from "./sql.ts";
 
 /** Somebody else took a key or started a job between our look and our write. */
@@ -183,7 +183,7 @@ async function insert(
   statement: "insertJobs" | "insertKeyed",
 ): Promise<number[]> {
   if (jobs.length === 0) return [];
-  const rows: SqlRow[] = await statements.run(connection, statement, jobColumns(jobs));
+  const rows: SqlRow[] = await statements.run(connection, statement, NEW_JOBS.params(jobs));
   const ids = rows.map(({ id }) => id as number);
   const inputs = jobs.flatMap(({ input }, index) => (input === null ? [] : [{ id: ids[index] as number, input }]));
   if (inputs.length > 0 && ids.length === jobs.length) {
