@@ -2,19 +2,20 @@
  * argv → command → exit code. The only place that ends the process.
  */
 
-import { fstatSync, writeSync } from "node:fs";
 import process from "node:process";
+import { platform } from "#platform";
 import { COMMANDS } from "./commands/all.ts";
 import { dispatch } from "./commands/cli/dispatch.ts";
+import { lazyFs } from "./platform/lazy.ts";
 
 /** As if the signal had ended us: that is what a shell expects of a program whose reader went away. */
 const PIPE_CLOSED = 128 + 13;
 
 /** Whole, in order and before we exit, also into a pipe that is full or closed. */
 function write(fd: number, bytes: Uint8Array): void {
-  for (let at = 0; at < bytes.length;) {
+  for (let at = platform.quickFiles()?.write(fd, bytes) ?? 0; at < bytes.length;) {
     try {
-      at += writeSync(fd, bytes, at);
+      at += lazyFs().writeSync(fd, bytes, at);
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (code !== "EAGAIN") throw error;
@@ -43,7 +44,7 @@ async function main(): Promise<number> {
       env: process.env,
       // Asked only when needed: loading the stream costs a third of an enqueue.
       get is_tty() {
-        return fstatSync(1).isCharacterDevice() && process.stdout.isTTY;
+        return lazyFs().fstatSync(1).isCharacterDevice() && process.stdout.isTTY;
       },
       get columns() {
         return this.is_tty ? process.stdout.columns : null;

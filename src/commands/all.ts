@@ -34,6 +34,12 @@ export const COMMANDS: Commands = {
     also: ["status", "list", "ls", "show"],
     load: async () => (await import("./inspect.ts")).default,
   },
+  run: {
+    group: JOBS,
+    description: "run a job here, or follow it, and end with its code",
+    also: ["exec", "fg", "attach"],
+    load: async () => (await import("./run.ts")).default,
+  },
   logs: {
     group: JOBS,
     description: "show what a job printed",

@@ -3,8 +3,8 @@
 import process from "node:process";
 import { storeLocation } from "../config/location.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
-import { openStore } from "../store/open.ts";
-import type { Store } from "../store/store.ts";
+import { openInbox, openStore } from "../store/open.ts";
+import type { Inbox, Store } from "../store/store.ts";
 import { ansi, plain } from "../view/style.ts";
 import type { Screen } from "../view/style.ts";
 import { wantsColor } from "./cli/color.ts";
@@ -29,17 +29,26 @@ export async function withStore<T>(
   work: (opened: Opened) => Promise<T>,
 ): Promise<T> {
   const location = storeLocation(args.store, io.env);
-  const store = await openStore(location, {
-    clock: systemClock,
-    random: systemRandom,
-    trust: args.trust_store,
-    create: options.create,
-  });
+  const store = await openStore(location, openOptions(args, options.create));
   try {
     return await work({ store, store_url: location.includes("://") ? location : store.location });
   } finally {
     await store.close({ exiting: true });
   }
+}
+
+/** The same for new jobs alone. */
+export async function withInbox<T>(args: SharedArgs, io: Io, work: (inbox: Inbox) => Promise<T>): Promise<T> {
+  const inbox = await openInbox(storeLocation(args.store, io.env), openOptions(args, true));
+  try {
+    return await work(inbox);
+  } finally {
+    await inbox.close();
+  }
+}
+
+function openOptions({ trust_store }: SharedArgs, create: boolean) {
+  return { clock: systemClock, random: systemRandom, trust: trust_store, create };
 }
 
 export function screenOf(color: "auto" | "always" | "never", io: Io, now_ms: number): Screen {

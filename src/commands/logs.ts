@@ -4,7 +4,7 @@ import { parseInteger, parseIds } from "../config/values.ts";
 import { LeaseError } from "../core/errors.ts";
 import { isFinished } from "../core/job.ts";
 import type { Job } from "../core/job.ts";
-import { decodeChunk } from "../runner/log.ts";
+import { LogReader } from "../roles/log_reader.ts";
 import type { Store } from "../store/store.ts";
 import { LogText } from "../view/log.ts";
 import { command } from "./cli/define.ts";
@@ -12,7 +12,6 @@ import { withStore } from "./context.ts";
 
 /** The net below the wake-ups. */
 const LOOK_EVERY_MS = 500;
-const PAGE = 16;
 
 export default command({
   meta: { name: "logs", description: "Show what a job printed" },
@@ -41,18 +40,24 @@ export default command({
         throw new LeaseError("nothing_matched", `job ${id} has no attempt ${wanted}: it has run ${job.token} times`);
       }
       const text = new LogText({ stream: args.stream, timestamps: args.timestamps }, io.stdoutBytes);
-      let attempt = wanted ?? Math.max(job.token, 1);
-      let from = await print(store, id, attempt, 0, text);
+      const log = new LogReader({
+        store,
+        job: id,
+        attempt: wanted ?? Math.max(job.token, 1),
+        onEntry: (entry) => text.add(entry),
+        onGap: (bytes) => text.gap(bytes),
+      });
+      await log.read();
       while (args.follow) {
         const now = await jobOf(store, id);
         // Read the end of the log only after the end of the attempt was seen: nothing can come behind it.
-        const over = isFinished(now.state) || now.token > attempt || (wanted !== null && now.state.name !== "running");
-        from = await print(store, id, attempt, from, text);
-        if (over && (wanted !== null || now.token <= attempt)) break;
+        const over =
+          isFinished(now.state) || now.token > log.attempt || (wanted !== null && now.state.name !== "running");
+        await log.read();
+        if (over && (wanted !== null || now.token <= log.attempt)) break;
         if (over) {
           text.end();
-          attempt += 1;
-          from = 0;
+          log.turnTo(log.attempt + 1);
         } else await changed(store);
       }
       text.end();
@@ -65,20 +70,6 @@ async function jobOf(store: Store, id: number): Promise<Job> {
   const [job] = await store.jobs([id]);
   if (job === null || job === undefined) throw new LeaseError("no_such_job", `there is no job ${id}`);
   return job;
-}
-
-/** Prints from a position on; answers where to go on. */
-async function print(store: Store, job: number, attempt: number, from: number, text: LogText): Promise<number> {
-  let next = from;
-  for (;;) {
-    const chunks = await store.logs({ job, attempt, from: next, limit: PAGE });
-    for (const chunk of chunks) {
-      if (chunk.start > next) text.gap(chunk.start - next);
-      for (const entry of decodeChunk(chunk)) text.add(entry);
-      next = chunk.start + chunk.bytes;
-    }
-    if (chunks.length < PAGE) return next;
-  }
 }
 
 function changed(store: Store): Promise<void> {

@@ -1,6 +1,5 @@
 /** Where things are when nobody says otherwise: the store in the folder for state, lease.toml in that for settings. */
 
-import { isAbsolute, join } from "node:path";
 import { LeaseError } from "../core/errors.ts";
 
 export type Env = Readonly<Record<string, string | undefined>>;
@@ -11,16 +10,16 @@ export function storeLocation(chosen: string | undefined, env: Env): string {
   if (chosen !== undefined) return chosen;
   const state = baseFolder(env, "XDG_STATE_HOME", ".local/state");
   if (state === null) throw new LeaseError("usage", "HOME is not set: name the store with --store or LEASE_STORE");
-  return join(state, "lease", "lease.db");
+  return `${state}/lease/lease.db`;
 }
 
 /** Null when not even the home folder is known. */
 export function baseFolder(env: Env, variable: string, in_home: string): string | null {
   const folder = nonEmpty(env[variable]);
   // The XDG standard has relative paths ignored.
-  if (folder !== undefined && isAbsolute(folder)) return folder;
+  if (folder !== undefined && folder.startsWith("/")) return folder;
   const home = nonEmpty(env["HOME"]);
-  return home === undefined ? null : join(home, in_home);
+  return home === undefined ? null : `${home}/${in_home}`;
 }
 
 /** A variable that is set to nothing is not set. */

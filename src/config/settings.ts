@@ -38,6 +38,7 @@ const JOB_SETTINGS = {
 
 export const COMMAND_SETTINGS: Readonly<Record<string, Table>> = {
   enqueue: JOB_SETTINGS,
+  run: { ...JOB_SETTINGS, if_done: "text", remote: "switch", grace: "text" },
   worker: {
     queue: "list",
     task: "text",

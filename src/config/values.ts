@@ -77,7 +77,7 @@ export function parseBackoff(text: string, name: string): Backoff {
   );
 }
 
-/** `A,B=1`: A as it is now, B as given. */
+/** `A,B=1`: A as it is now, B as given; `\,` is a comma in a value. */
 export function parseEnv(
   text: string,
   name: string,
@@ -85,16 +85,21 @@ export function parseEnv(
 ): Record<string, string> {
   const env: Record<string, string> = {};
   if (text === "") return env;
-  for (const part of text.split(",").filter((item) => item !== "")) {
+  for (const part of text.split(/(?<!\\),/).filter((item) => item !== "")) {
     const equals = part.indexOf("=");
     const key = equals === -1 ? part : part.slice(0, equals);
     const here = Object.hasOwn(current, key) ? current[key] : undefined;
-    const value = equals === -1 ? here : part.slice(equals + 1);
-    if (!/^[A-Za-z_]\w*$/.test(key)) throw new LeaseError("usage", `${name} "${key}" is not a variable's name`);
+    const value = equals === -1 ? here : part.slice(equals + 1).replaceAll(String.raw`\,`, ",");
+    if (!/^[A-Za-z_]\w*$/.test(key)) throw new LeaseError("usage", notAVariable(key, name, text));
     if (value === undefined) throw new LeaseError("usage", `${name} ${key} is not set here: set it, or write ${key}=…`);
     env[key] = value;
   }
   return env;
+}
+
+function notAVariable(key: string, name: string, text: string): string {
+  const comma = text.includes(`,${key}`) ? String.raw`; a comma inside a value is written \,` : "";
+  return `${name} "${key}" is not a variable's name${comma}`;
 }
 
 const MOMENT = /^\d{4}-\d\d-\d\d(?:[Tt ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:[Zz]|[+-]\d\d:\d\d)?)?$/;

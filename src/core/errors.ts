@@ -39,11 +39,14 @@ export type ErrorCode = keyof typeof EXIT_CODES;
 
 export class LeaseError extends Error {
   readonly code: ErrorCode;
+  /** Which of the things that were asked for at once it is about, from 0 on; null where that is not known. */
+  readonly index: number | null;
 
-  constructor(code: ErrorCode, message: string, options?: { cause?: unknown }) {
+  constructor(code: ErrorCode, message: string, options?: { cause?: unknown; index?: number }) {
     super(message, options);
     this.name = "LeaseError";
     this.code = code;
+    this.index = options?.index ?? null;
   }
 
   get exit_code(): number {

@@ -20,7 +20,9 @@ export function checkNewJob(job: NewJob): void {
   if (job.task !== null) checkName("task", job.task);
   if (job.key !== null) checkName("key", job.key);
   if (job.cwd.includes(NUL)) refuse("a working folder can't contain NUL bytes");
-  for (const [name, value] of Object.entries(job.env)) {
+  // This runs for each line of a bulk: a loop without the lists that Object.entries makes.
+  for (const name in job.env) {
+    const value = job.env[name] ?? "";
     if (name === "" || name.includes("=") || name.includes(NUL) || value.includes(NUL)) {
       refuse(`environment variable ${JSON.stringify(name)} is not one that a program can be given`);
     }
@@ -37,11 +39,20 @@ export function checkNewJob(job: NewJob): void {
 }
 
 export function checkName(what: string, name: string): void {
-  if (name === "" || name.length > NAME_LIMIT || /\p{Cc}/u.test(name)) {
+  if (name === "" || name.length > NAME_LIMIT || hasControl(name)) {
     refuse(
       `${what} ${JSON.stringify(name)} is not a name: 1 to ${NAME_LIMIT} characters, none of them control characters`,
     );
   }
+}
+
+/** A loop, because a regular expression takes longer to compile than all else that an enqueue checks. */
+function hasControl(text: string): boolean {
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code < 0x20 || (code >= 0x7f && code < 0xa0)) return true;
+  }
+  return false;
 }
 
 function refuse(message: string): never {

@@ -5,12 +5,13 @@
 
 import type { Clock, Random } from "../core/clock.ts";
 import { assert } from "../core/errors.ts";
+import type { NewJob } from "../core/job.ts";
 import type { Gaps } from "../core/learning.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 import { isRefusal, transition } from "../core/transition.ts";
 import type { AttemptEnd, Change } from "../core/transition.ts";
-import type { ExtendAnswer, Store } from "../store/store.ts";
-import { instant, Lease } from "./lease.ts";
+import type { Acquirer, Enqueued, EnqueueOptions, ExtendAnswer, Grant, Store } from "../store/store.ts";
+import { instant, Lease, type Instant } from "./lease.ts";
 
 export interface LeaseManagerOptions {
   store: Store;
@@ -26,6 +27,8 @@ export interface AcquireOptions {
   count?: number;
   queues?: readonly string[] | null;
   task?: string | null;
+  /** This job and no other. */
+  job?: number;
 }
 
 export interface RenewOptions {
@@ -62,17 +65,31 @@ export class LeaseManager {
   }
 
   async acquire(wanted: AcquireOptions = {}): Promise<Lease[]> {
-    const { clock, host, lease_ms } = this.#options;
-    const sent = instant(clock);
+    const sent = instant(this.#options.clock);
     const grants = await this.store.acquire({
-      holder: this.worker_id,
-      host,
+      ...this.#acquirer,
       count: wanted.count ?? 1,
       queues: wanted.queues ?? null,
       task: wanted.task ?? null,
-      lease_ms,
+      ...(wanted.job === undefined ? {} : { job: wanted.job }),
     });
-    return grants.map((grant) => new Lease(grant, sent, clock, this.store.shares_clock));
+    return grants.map((grant) => this.#lease(grant, sent));
+  }
+
+  /** Queues a job that nobody else can acquire before us. Null: it can't start yet, or a live one answered for it. */
+  async enqueue(job: NewJob, options: EnqueueOptions = {}): Promise<Enqueued & { lease: Lease | null }> {
+    const sent = instant(this.#options.clock);
+    const [queued] = await this.store.enqueue([job], { ...options, acquire: this.#acquirer });
+    assert(queued !== undefined, "a store answers every request");
+    return { ...queued, lease: queued.grant ? this.#lease(queued.grant, sent) : null };
+  }
+
+  get #acquirer(): Acquirer {
+    return { holder: this.worker_id, host: this.#options.host, lease_ms: this.#options.lease_ms };
+  }
+
+  #lease(grant: Grant, sent: Instant): Lease {
+    return new Lease(grant, sent, this.#options.clock, this.store.shares_clock);
   }
 
   async renew(lease: Lease, options: RenewOptions): Promise<ExtendAnswer> {

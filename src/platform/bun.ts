@@ -1,11 +1,13 @@
 /** The platform on Bun: `bun:sqlite`, `Bun.spawn`, `Bun.Terminal`. */
 
 import { constants, Database } from "bun:sqlite";
+import { quickFiles } from "./quick_files.ts";
 import type * as Pipes from "./pipes.ts";
 import type { Child, Platform, SpawnOptions, SqlRow, SqlValue, Stream } from "./platform.ts";
 
 export const platform: Platform = {
   runtime: `bun ${Bun.version}`,
+  quickFiles,
 
   openSqlite(path) {
     const database = new Database(path, { readwrite: true, create: true });
@@ -103,7 +105,8 @@ function childOf(
     for (;;) {
       const chunk = await readers[index]?.read();
       if (chunk?.value === undefined) return;
-      onOutput(stream, chunk.value);
+      const taken = onOutput(stream, chunk.value);
+      if (taken !== undefined) await taken;
     }
   };
   return {
@@ -132,7 +135,7 @@ function spawnInTerminal(options: SpawnOptions): Child {
     terminal: {
       cols: PTY_COLUMNS,
       rows: PTY_ROWS,
-      data: (_terminal, bytes) => options.onOutput("stdout", bytes),
+      data: (_terminal, bytes) => void options.onOutput("stdout", bytes),
       exit: () => ended.resolve(),
     },
   });

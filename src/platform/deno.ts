@@ -10,6 +10,8 @@ import type { Platform, SqlRow } from "./platform.ts";
 export const platform: Platform = {
   runtime: `deno ${process.versions["deno"] ?? ""}`,
 
+  quickFiles: () => null,
+
   openSqlite(path) {
     const database = new DatabaseSync(path);
     return {
@@ -42,8 +44,15 @@ export const platform: Platform = {
     }
     const [command = "", ...args] = options.argv;
     const child = spawn(command, args, { cwd: options.cwd, env: { ...options.env }, detached: true });
-    child.stdout.on("data", (bytes: Uint8Array) => options.onOutput("stdout", bytes));
-    child.stderr.on("data", (bytes: Uint8Array) => options.onOutput("stderr", bytes));
+    for (const name of ["stdout", "stderr"] as const) {
+      const stream = child[name];
+      stream.on("data", (bytes: Uint8Array) => {
+        const taken = options.onOutput(name, bytes);
+        if (taken === undefined) return;
+        stream.pause();
+        void taken.finally(() => stream.resume());
+      });
+    }
     // A child that never reads its input is its own business.
     child.stdin.on("error", () => {});
     child.stdin.end(options.input ?? undefined);

@@ -31,8 +31,11 @@ export interface SpawnOptions {
   input: Uint8Array | null;
   /** Give the child a terminal instead of pipes; everything then arrives as stdout. */
   pty: boolean;
-  /** Called for what the child printed, as it arrives; the bytes are only valid during the call. */
-  onOutput: (stream: Stream, bytes: Uint8Array) => void;
+  /**
+   * Called for what the child printed, as it arrives; the bytes are only valid during the call. Until a promise that it
+   * returns is settled no more of that stream is read, where the runtime can hold it back (a terminal can't be).
+   */
+  onOutput: (stream: Stream, bytes: Uint8Array) => void | Promise<void>;
 }
 
 export interface Child {
@@ -45,8 +48,20 @@ export interface Child {
   abandonOutput(): void;
 }
 
+/** Files without node:fs, see quick_files.ts; null where it has to be asked. */
+export interface QuickFiles {
+  stat(path: string): { mode: number; uid: number; size: number } | null;
+  /** The type of the file system, as statfs(2) numbers them. */
+  fileSystem(path: string): number | null;
+  /** Behind all links; only of what is there. */
+  realPath(path: string): string | null;
+  /** How much of it was written. */
+  write(fd: number, bytes: Uint8Array): number;
+}
+
 export interface Platform {
   readonly runtime: string;
+  quickFiles(): QuickFiles | null;
   openSqlite(path: string): SqlDatabase;
   /** Starts a program as the leader of a new session; rejects with the system's error when it can't be started. */
   spawn(options: SpawnOptions): Promise<Child>;

@@ -48,6 +48,8 @@ export interface AttemptOptions {
   log_dir: string | null;
   /** A folder for the files of LEASE_OUTPUT. */
   scratch: string;
+  /** Also told what the job prints; a promise holds back the job until it is settled. */
+  onOutput?: (stream: Stream, bytes: Uint8Array) => void | Promise<void>;
   /** How long the end of an attempt may wait to share a commit. */
   patience_ms?: () => number;
 }
@@ -148,6 +150,7 @@ export class Attempt {
           file?.write(bytes);
           this.#printed(stream, bytes);
           wakeLogs();
+          return this.#options.onOutput?.(stream, bytes);
         },
       },
       clock,
@@ -244,23 +247,20 @@ export class Attempt {
   }
 
   #describe(exit: Exit, output: string | null): AttemptEnd {
-    const last_line = this.#tail.lines(1)[0] ?? null;
-    const end = { ...exit, output, last_line, beats: this.#heartbeat.beats };
+    const end = { ...exit, output, last_line: this.#tail.lines(1)[0] ?? null, beats: this.#heartbeat.beats };
     const stop = this.#stop;
     if (stop === null || exit.cause === "not_found" || exit.cause === "not_executable") return end;
     // It had succeeded before the kill arrived; whether that still counts is for the fence to say.
     if (stop.cause === "lost") return exit.cause === "success" ? end : { ...end, cause: "expired", error: stop.why };
     // The code by which timeout(1) tells it, whatever the program made of being stopped.
-    const exit_code = stop.cause === "timeout" ? 124 : end.exit_code;
-    return { ...end, exit_code, cause: stop.cause, error: stop.why };
+    return { ...end, exit_code: stop.cause === "timeout" ? 124 : end.exit_code, cause: stop.cause, error: stop.why };
   }
 
   async #settle(end: AttemptEnd, finishLogs: () => Promise<void>): Promise<Release> {
-    const last_lines = this.#tail.lines(LAST_LINES);
     const within_ms = this.#options.patience_ms?.() ?? 0;
     // One that was stopped says nothing about how long it would have been silent.
     const gaps = end.cause === "success" || end.cause === "exit" ? (this.#recorder?.gaps ?? null) : null;
-    const ending = { end, process: this.#process, last_lines, within_ms, gaps };
+    const ending = { end, process: this.#process, last_lines: this.#tail.lines(LAST_LINES), within_ms, gaps };
     const release = await this.#write(async () => {
       await finishLogs();
       return this.#options.manager.release(this.lease, ending);

@@ -32,6 +32,7 @@ export class Run {
   readonly done: Promise<Exit>;
   readonly #clock: Clock;
   readonly #hooks: RunHooks;
+  readonly #over = Promise.withResolvers<void>();
   #child: Child | null = null;
   #stopped = false;
   #exited = false;
@@ -75,7 +76,7 @@ export class Run {
   async #run(options: SpawnOptions): Promise<Exit> {
     let child: Child;
     try {
-      child = await start(options);
+      child = await start({ ...options, onOutput: (stream, bytes) => this.#held(options.onOutput(stream, bytes)) });
     } catch (error) {
       return startFailure(error);
     }
@@ -85,6 +86,7 @@ export class Run {
     this.#hooks.onStart?.(child.pid);
     const exit = await child.exited;
     this.#exited = true;
+    this.#over.resolve();
     if (groupLives(child.pid)) await this.#endLeftovers(child.pid);
     this.#cancelKill?.();
     await this.#drain(child);
@@ -104,6 +106,11 @@ export class Run {
       if (this.#killed) signalGroup(pid, "SIGKILL");
       await pause();
     }
+  }
+
+  /** A reader that is slow holds back the program, but not what is left in the pipe when that has ended. */
+  #held(taken: void | Promise<void>): void | Promise<void> {
+    return taken === undefined ? undefined : Promise.race([taken, this.#over.promise]);
   }
 
   async #drain(child: Child): Promise<void> {

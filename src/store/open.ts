@@ -1,19 +1,33 @@
-/** A location → the store there. */
+/** A location → the store there. Engines are loaded when they are needed; what enqueue needs of SQLite is at hand. */
 
 import { LeaseError } from "../core/errors.ts";
-import type { OpenSqliteOptions } from "./sqlite/open.ts";
-import { openSqlite } from "./sqlite/open.ts";
-import type { Store } from "./store.ts";
+import type { OpenSqliteOptions } from "./sqlite/connection.ts";
+import { openSqliteInbox } from "./sqlite/inbox.ts";
+import type { Inbox, Store } from "./store.ts";
 
 export type OpenStoreOptions = OpenSqliteOptions;
 
 export async function openStore(location: string, options: OpenStoreOptions): Promise<Store> {
+  if (isPostgres(location)) return openPostgresStore(location, options);
+  const { openSqlite } = await import("./sqlite/open.ts");
+  return openSqlite(location, options);
+}
+
+/** The part of the store that takes new jobs; opens faster. */
+export async function openInbox(location: string, options: OpenStoreOptions): Promise<Inbox> {
+  return isPostgres(location) ? openPostgresStore(location, options) : openSqliteInbox(location, options);
+}
+
+/** False for a file; an address of another kind is refused. */
+function isPostgres(location: string): boolean {
+  if (!location.includes("://")) return false;
   const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(location)?.[1]?.toLowerCase();
-  if (scheme === undefined) return openSqlite(location, options);
-  if (scheme === "postgres" || scheme === "postgresql") {
-    // Its driver is loaded by those who need it.
-    const { openPostgres } = await import("./postgres/open.ts");
-    return openPostgres(location, options);
-  }
+  if (scheme === undefined) return false;
+  if (scheme === "postgres" || scheme === "postgresql") return true;
   throw new LeaseError("unsupported", `this lease has no ${scheme}:// stores: name a file or postgres://…`);
+}
+
+async function openPostgresStore(location: string, options: OpenStoreOptions): Promise<Store> {
+  const { openPostgres } = await import("./postgres/open.ts");
+  return openPostgres(location, options);
 }

@@ -7,6 +7,8 @@ import type { Cause, Job, JobSettings, JobState, StateName } from "../core/job.t
 import type { Attempt, Checkpoint, ProcessIdentity, WorkerRecord } from "../core/records.ts";
 import type { SqlRow, SqlValue } from "../platform/platform.ts";
 
+import { LEASE_AUTO } from "./columns.ts";
+
 type Text = string | null;
 type Int = number | null;
 
@@ -61,35 +63,11 @@ function toState(row: SqlRow): JobState {
   }
 }
 
-/** Zero stands for a learned lease, as a lease of no time can't be asked for. */
-const LEASE_AUTO = 0;
-
 function toSettings(row: SqlRow): JobSettings {
   const lease_ms = row["lease_ms"] as Int;
   const own = { retries: row["retries"] as number, lease_ms: lease_ms === LEASE_AUTO ? ("auto" as const) : lease_ms };
   const rest = row["settings"] === null ? {} : (JSON.parse(row["settings"] as string) as Partial<JobSettings>);
   return { ...DEFAULT_SETTINGS, ...rest, ...own };
-}
-
-export function leaseColumn(settings: JobSettings): Int {
-  return settings.lease_ms === "auto" ? LEASE_AUTO : settings.lease_ms;
-}
-
-/** The settings that have no column of their own and are not the default; null when there are none. */
-export function settingsColumn(settings: JobSettings): Text {
-  if (settings === DEFAULT_SETTINGS) return null;
-  const { retries: _retries, lease_ms: _lease_ms, ...rest } = settings;
-  const own: Record<string, unknown> = {};
-  for (const [name, value] of Object.entries(rest)) {
-    const usual = DEFAULT_SETTINGS[name as keyof JobSettings];
-    if (value !== usual && JSON.stringify(value) !== JSON.stringify(usual)) own[name] = value;
-  }
-  return Object.keys(own).length === 0 ? null : JSON.stringify(own);
-}
-
-export function envColumn(env: Readonly<Record<string, string>>): Text {
-  for (const _ in env) return JSON.stringify(env);
-  return null;
 }
 
 /** The columns of a job that a state decides: name, run_at_ms, finished_at_ms. */

@@ -42,9 +42,9 @@ export interface Store {
   readonly shares_clock: boolean;
 
   /** All or none. A job whose key is live follows its `if_exists`: the live one's id, an error, or takes its place. */
-  enqueue(jobs: readonly NewJob[]): Promise<Enqueued[]>;
+  enqueue(jobs: readonly NewJob[], options?: EnqueueOptions): Promise<Enqueued[]>;
 
-  /** The same for more jobs than fit in memory: all or none of what the batches hold, seen by others at the end only. */
+  /** The same for more jobs than fit in memory, seen by others at the end only. An error about a job has its `index`. */
   enqueueAll(batches: AsyncIterable<readonly NewJob[]>): Promise<BulkEnqueued>;
 
   /** Grants up to `count` pending jobs: queues in the order given, then priority, due time, id. Promotes what is due. */
@@ -172,10 +172,22 @@ export interface Store {
   close(options?: { exiting: boolean }): Promise<void>;
 }
 
+export interface EnqueueOptions {
+  /** Those that are pending are granted in the same write, before anybody else can see them. */
+  acquire?: Acquirer;
+  /** A key without a live job is answered by the newest that had it, if that has completed or failed. */
+  done_answers?: boolean;
+}
+
+/** All that is needed to add jobs. */
+export type Inbox = Pick<Store, "enqueue" | "close">;
+
 export interface Enqueued {
   id: number;
-  /** False when a live job with the same key answered instead. */
+  /** False when another job with the same key answered instead. */
   created: boolean;
+  /** Where one was asked for and could be had. */
+  grant?: Grant | null;
 }
 
 export interface BulkEnqueued {
@@ -184,15 +196,19 @@ export interface BulkEnqueued {
   created: number;
 }
 
-export interface AcquireRequest {
+/** Who acquires. */
+export interface Acquirer {
   holder: string;
   host: string;
+  /** For jobs that set none; zero: learned, as for those that ask for it. */
+  lease_ms: number;
+}
+
+export interface AcquireRequest extends Acquirer {
   count: number;
   /** Null: every queue. */
   queues: readonly string[] | null;
   task: string | null;
-  /** For jobs that set none; zero: learned, as for those that ask for it. */
-  lease_ms: number;
   /** This job and no other, whatever its queue and task, and even if the queue is paused. */
   job?: number;
 }
@@ -263,11 +279,7 @@ export interface LogWrite {
   keep_from: number;
 }
 
-export interface CheckpointRequest {
-  id: number;
-  token: number;
-  text: string;
-}
+export type CheckpointRequest = Pick<SettleRequest, "id" | "token"> & { text: string };
 
 export interface RecoverRequest extends SettleRequest {
   expires_at_ms: number;

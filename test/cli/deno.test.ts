@@ -124,3 +124,17 @@ describe("lease on Deno", () => {
     expect((await deno(place, "completions", "--query", "queues")).stdout).toBe("mail\n");
   });
 });
+
+test("lease on Deno queues in bulk, and runs a job in the foreground", async () => {
+  const place = newPlace();
+  const lines = Array.from({ length: 250 }, (_, index) => `{"argv":["echo","${index}"],"input":"${index}"}\n`).join("");
+  await Bun.write(join(place.folder, "jobs"), lines);
+  expect((await deno(place, "enqueue", "--from", "jobs")).stdout.split("\n")).toHaveLength(251);
+  expect(await place.inspect(250)).toMatchObject({ argv: ["echo", "249"], input: "249" });
+  const first = await deno(place, "run", "--key", "k", "-c", "seq 1 100000; echo err >&2; exit 3");
+  const replayed = await place.lease("run", "--key", "k");
+  for (const { code, stdout, stderr } of [first, replayed]) {
+    expect({ code, lines: stdout.split("\n").length }).toEqual({ code: 3, lines: 100_001 });
+    expect(stderr).toEndWith("err\n");
+  }
+});

@@ -140,6 +140,14 @@ describe("what a job reads", () => {
     }
   });
 
+  test("--env values may have commas, and --input text may begin with @", async () => {
+    const place = newPlace();
+    const flags = ["--env", String.raw`A=1\,2,B=3`, "--env", "C=x\\", "--input", "@@home"];
+    const id = await place.enqueue(...flags, "-c", 'echo "$A $B $C $(cat)"');
+    await place.work();
+    expect(await place.log(id)).toBe("1,2 3 x\\ @home\n");
+  });
+
   test("--env takes variables along, and shows their names but never their values", async () => {
     const place = newPlace();
     const enqueue = [
@@ -202,6 +210,7 @@ describe("how a job runs", () => {
       [["--fatal-exit", "2,64-78"], "exit 2,64-78 not retried"],
       [["--timeout", "90s"], "timeout 1m30s"],
       [["--lease", "20m"], "lease 20m"],
+      [["--lease", "auto"], "lease auto"],
       [["--beat", "stdout"], "beats by stdout"],
       [["--beat", "timer"], "beats by timer"],
       [["--beat", "manual"], "beats by manual"],

@@ -44,6 +44,7 @@ describe("an enqueue with an input that can't be had is refused:", () => {
     ["a file that does not exist", /--input @missing .*no such file/, "--input", "@missing", ...T],
     ["a folder", /--input @\. .*directory/, "--input", "@.", ...T],
     ["a file without a name", "--input @ ", "--input", "@", ...T],
+    ["a file without an end", "1 MiB", "--input", "@/dev/zero", ...T],
     ["a file over 1 MiB", /1048577 bytes.*1 MiB/, "--input", "@large", ...T],
   ];
   test.each(cases)("%s", async (_what, message, ...args) => expectRefused(message, args));
@@ -107,6 +108,7 @@ describe("an enqueue with a name that is none is refused:", () => {
     ["an empty task", /task "" is not a name/, "--task=", ...T],
     ["an empty key", /key "" is not a name/, "--key=", ...T],
     ["a variable that begins with a digit", /--env "1B" is not a variable's name/, "--env", "1B=2", ...T],
+    ["what to do about a key without one", "--if-exists says what to do", "--if-exists", "skip", ...T],
     ["a variable that is not set", /--env NOT_SET_HERE is not set here/, "--env", "NOT_SET_HERE", ...T],
     ["a variable that only JavaScript has", /--env toString is not set here/, "--env", "toString", ...T],
     ["a store without a name", "--store is empty", "--store=", ...T],

@@ -140,6 +140,8 @@ export class Place {
   rows<T>(sql: string): T[] {
     const database = new Database(this.store);
     try {
+      // A worker that opens the store just now locks readers out for a moment.
+      database.run("PRAGMA busy_timeout = 5000");
       return database.query(sql).all() as T[];
     } finally {
       database.close();

@@ -143,6 +143,10 @@ describe("escape sequences that came in as words", () => {
     ["a short flag", ["enqueue", `-${NASTY}`]],
     ["a queue", ["enqueue", "-q", NASTY, "--", "true"]],
     ["a time", ["enqueue", "--delay", NASTY, "--", "true"]],
+    ["a moment", ["enqueue", "--at", NASTY, "--", "true"]],
+    ["a file of jobs", ["enqueue", "--from", NASTY]],
+    ["a key to run", ["run", "--key", NASTY, "--", "true"]],
+    ["a command to run", ["run", "--", NASTY]],
     ["a number", ["enqueue", "--retries", NASTY, "--", "true"]],
     ["a variable", ["enqueue", "--env", NASTY, "--", "true"]],
     ["a file", ["enqueue", "--input", `@${NASTY}`, "--", "true"]],
@@ -192,6 +196,16 @@ describe("escape sequences that came in as words", () => {
       const seen = await inTerminal(place, args);
       expect({ args, raw: raw({ stdout: seen.screen, stderr: "" }) }).toEqual({ args, raw: [] });
     }
+  });
+
+  test("are shown and not obeyed in lines of jobs and in what a run says", async () => {
+    const place = newPlace();
+    const bulk = (line: string) => place.leaseWith({ stdin: `${line}\n` }, "enqueue", "--from", "-");
+    for (const line of [NASTY, JSON.stringify({ [NASTY]: 1 }), JSON.stringify({ argv: ["a"], queue: NASTY })]) {
+      expect(raw(await bulk(line))).toEqual([]);
+    }
+    await place.lease("run", "--key", "k", "--cwd", `/${NASTY}`, "--", "true");
+    expect(raw(await place.lease("run", "--key", "k"))).toEqual([]);
   });
 
   test("are shown and not obeyed in what a worker says about a job", async () => {

@@ -1,10 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync, existsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
-import { findConfig } from "../../src/config/find.ts";
+import { findConfig as find } from "../../src/config/find.ts";
 import { LeaseError } from "../../src/core/errors.ts";
+
+const findConfig = (flag: string | undefined, env: Parameters<typeof find>[1]) => find(flag, env, existsSync);
 
 const before = process.cwd();
 let folder: string;

@@ -7,6 +7,7 @@ import {
   parseGrace,
   parseIds,
   parseInteger,
+  parseLease,
   parseSince,
 } from "../../src/config/values.ts";
 import { LeaseError } from "../../src/core/errors.ts";
@@ -116,12 +117,25 @@ describe("variables to take along", () => {
     expect(parseEnv("", "--env", here)).toEqual({});
   });
 
+  test("may have commas in their values, behind a backslash", () => {
+    expect(parseEnv(String.raw`A,B=1\,2\,,C=\x`, "--env", here)).toEqual({ A: "1", B: "1,2,", C: String.raw`\x` });
+    expect(refusal(() => parseEnv("B=/1,/2", "--env", here))).toContain(
+      String.raw`a comma inside a value is written \,`,
+    );
+  });
+
   test("are refused when they are not set here, or could not be", () => {
     expect(refusal(() => parseEnv("NOPE", "--env", here))).toBe("--env NOPE is not set here: set it, or write NOPE=…");
     for (const text of ["1A=2", "A B=1", "=1", "a-b=1"]) {
       expect(refusal(() => parseEnv(text, "--env", here))).toContain("is not a variable's name");
     }
   });
+});
+
+test("a lease is a time, or learned", () => {
+  expect(parseLease("auto", "--lease")).toBe("auto");
+  expect(parseLease("5m", "--lease")).toBe(300_000);
+  expect(refusal(() => parseLease("automatic", "--lease"))).toContain("--lease");
 });
 
 test("a grace is a time, or never", () => {

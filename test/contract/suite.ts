@@ -9,6 +9,7 @@ import { bulkContract } from "./bulk.ts";
 import { controlContract } from "./control.ts";
 import { dependenciesContract } from "./dependencies.ts";
 import { enqueueContract } from "./enqueue.ts";
+import { enqueueOptionsContract } from "./enqueue_options.ts";
 import { figuresContract } from "./figures.ts";
 import { handlesContract } from "./handles.ts";
 import { holderContract } from "./holder.ts";
@@ -26,6 +27,7 @@ export function storeContract(name: string, open: OpenStore): void {
   describe(`the ${name} store`, () => {
     const test = storeTest(open);
     enqueueContract(test);
+    enqueueOptionsContract(test);
     bulkContract(test);
     acquireContract(test);
     holderContract(test);

@@ -11,7 +11,9 @@ async function run(argv: string[], options: Partial<SpawnOptions> = {}) {
     input: null,
     pty: false,
     // Copied: the bytes are only valid during the call.
-    onOutput: (stream, bytes) => printed[stream].push(Buffer.from(bytes)),
+    onOutput: (stream, bytes) => {
+      printed[stream].push(Buffer.from(bytes));
+    },
     ...options,
   });
   const exit = await child.exited;

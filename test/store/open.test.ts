@@ -6,8 +6,10 @@ import { join } from "node:path";
 import { platform } from "#platform";
 import { LeaseError } from "../../src/core/errors.ts";
 import { systemClock, systemRandom } from "../../src/platform/clock.ts";
-import { openSqlite, type OpenSqliteOptions } from "../../src/store/sqlite/open.ts";
-import { APPLICATION_ID, MIGRATIONS } from "../../src/store/sqlite/schema.ts";
+import type { OpenSqliteOptions } from "../../src/store/sqlite/connection.ts";
+import { openSqlite } from "../../src/store/sqlite/open.ts";
+import { MIGRATIONS } from "../../src/store/sqlite/schema.ts";
+import { APPLICATION_ID } from "../../src/store/sqlite/version.ts";
 import type { Store } from "../../src/store/store.ts";
 import { newJob } from "../support/jobs.ts";
 

@@ -65,7 +65,7 @@ export function scan(grammar: Grammar, raw: readonly string[]): Scanned {
 
 /** What `--queue`, `-q` or `--no-sweep` stands for; one by one, because listing all ways to write all flags takes time. */
 function lookUp(flags: FlagsDef, written: string): Spelling | undefined {
-  const name = written.replace(/^--?/, "");
+  const name = written.slice(written.startsWith("--") ? 2 : 1);
   const long = written.startsWith("--") && !name.includes("_");
   const key = name.replaceAll("-", "_");
   const direct = long && Object.hasOwn(flags, key) ? flags[key] : undefined;

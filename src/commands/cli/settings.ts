@@ -3,11 +3,13 @@
  * value is read like the flag's own, and an error about one names where it stands instead of the flag.
  */
 
+import { platform } from "#platform";
 import { findConfig } from "../../config/find.ts";
 import type { Config } from "../../config/file.ts";
 import { nonEmpty, type Env } from "../../config/location.ts";
 import { COMMAND_SETTINGS, SHARED_SETTINGS, variableName, type Table } from "../../config/settings.ts";
 import { LeaseError } from "../../core/errors.ts";
+import { lazyFs } from "../../platform/lazy.ts";
 import type { AnyCommand } from "./define.ts";
 import { option, spell, type Scanned } from "./scan.ts";
 
@@ -31,13 +33,18 @@ const NOTHING_FOUND: Origins = new Map();
 export async function applySettings(command: AnyCommand, scanned: Scanned, env: Env): Promise<Origins> {
   const flag = scanned.args["config"] as string | undefined;
   // Whoever names a file hears when it is not there, also where nothing would be read from it.
-  if (command.ignores_config && flag !== undefined) findConfig(flag, env);
+  if (command.ignores_config && flag !== undefined) findConfig(flag, env, exists);
   return fillIn(command, scanned, env, command.ignores_config ? null : await loadConfig(flag, env));
+}
+
+function exists(path: string): boolean {
+  const files = platform.quickFiles();
+  return files === null ? lazyFs().existsSync(path) : files.stat(path) !== null;
 }
 
 /** The settings file that counts; null when there is none. */
 export async function loadConfig(flag: string | undefined, env: Env): Promise<Config | null> {
-  const found = findConfig(flag, env);
+  const found = findConfig(flag, env, exists);
   return found === null ? null : (await import("../../config/file.ts")).readConfig(found, env);
 }
 

@@ -1,7 +1,7 @@
 /** New jobs as the columns of the statement that inserts them. */
 
 import type { NewJob } from "../../core/job.ts";
-import { envColumn, leaseColumn, settingsColumn } from "../rows.ts";
+import { envColumn, leaseColumn, settingsColumn } from "../columns.ts";
 import { boolean, Columns, number, text } from "./columns.ts";
 
 export const NEW_JOBS = new Columns<NewJob>({

@@ -6,7 +6,7 @@ import type { StateName } from "../../core/job.ts";
 import type { RecoveryTotals, SweepCounts } from "../../core/records.ts";
 import type { CancelAnswer, RetryAnswer } from "../store.ts";
 import { freeChildren } from "./dependencies.ts";
-import type { Statements } from "./statements.ts";
+import type { Statements } from "./prepared.ts";
 
 export function cancel(
   statements: Statements,

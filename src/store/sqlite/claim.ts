@@ -4,9 +4,9 @@
 
 import { lossReason } from "../../core/transition.ts";
 import type { SqlRow } from "../../platform/platform.ts";
-import type { AcquireRequest, ExtendAnswer, ExtendRequest, Grant, LogWrite, ProcessNote } from "../store.ts";
+import type { AcquireRequest, Acquirer, ExtendAnswer, ExtendRequest, Grant, LogWrite, ProcessNote } from "../store.ts";
 import { toJob, toProcess } from "../rows.ts";
-import type { Statements } from "./statements.ts";
+import type { Statements } from "./prepared.ts";
 
 /** Due jobs that are promoted in one commit: few enough that a beat never waits long behind it. */
 const PROMOTE_LIMIT = 5_000;
@@ -21,10 +21,8 @@ export function promote(statements: Statements, now_ms: number): { count: number
 export function acquire(statements: Statements, request: AcquireRequest, now_ms: number): Grant[] | null {
   if (isDue(statements, now_ms) && !promote(statements, now_ms).all) return null;
   const rows: SqlRow[] = [];
-  if (request.job !== undefined) {
-    const { holder, lease_ms, job } = request;
-    rows.push(...statements.get("acquireOne").all(holder, now_ms, lease_ms, job));
-  } else if (request.queues === null) {
+  if (request.job !== undefined) return acquireOne(statements, request.job, request, now_ms);
+  if (request.queues === null) {
     while (rows.length < request.count) {
       const queue = firstReady(statements, null, request.task)?.["queue"] as string | undefined;
       const granted = queue === undefined ? [] : acquireFrom(statements, queue, 1, request, now_ms);
@@ -38,6 +36,12 @@ export function acquire(statements: Statements, request: AcquireRequest, now_ms:
     }
   }
   return rows.map((row) => toGrant(statements, row, request, now_ms));
+}
+
+/** That job, if it is pending. */
+export function acquireOne(statements: Statements, id: number, acquirer: Acquirer, now_ms: number): Grant[] {
+  const rows = statements.get("acquireOne").all(acquirer.holder, now_ms, acquirer.lease_ms, id);
+  return rows.map((row) => toGrant(statements, row, acquirer, now_ms));
 }
 
 export function isDue(statements: Statements, now_ms: number): boolean {
@@ -99,7 +103,7 @@ function* readyQueues(statements: Statements): Generator<string> {
   }
 }
 
-function toGrant(statements: Statements, row: SqlRow, request: AcquireRequest, now_ms: number): Grant {
+function toGrant(statements: Statements, row: SqlRow, request: Acquirer, now_ms: number): Grant {
   const id = row["id"] as number;
   const token = row["token"] as number;
   row["input"] = statements.get("inputOf").get(id)?.["data"] ?? null;

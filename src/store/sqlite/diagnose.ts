@@ -6,7 +6,7 @@ import { dirname } from "node:path";
 import type { Finding } from "../queries.ts";
 import { fileSystemName } from "./place.ts";
 import { MIGRATIONS } from "./schema.ts";
-import type { Statements } from "./statements.ts";
+import type { Statements } from "./prepared.ts";
 
 /** Before this a WAL that is reset while another process reads it can lose commits. */
 const SAFE_VERSION = [3, 51, 3];

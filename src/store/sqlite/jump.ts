@@ -5,7 +5,7 @@
 
 import type { MachineTime } from "../../core/clock.ts";
 import { JUMP_MS } from "../../core/clock.ts";
-import type { Statements } from "./statements.ts";
+import type { Statements } from "./prepared.ts";
 
 interface Reading extends MachineTime {
   wall_ms: number;

@@ -2,7 +2,7 @@
 
 import { conclude, learn, subjectOf } from "../../core/learning.ts";
 import type { Gaps, Learned } from "../../core/learning.ts";
-import type { Statements } from "./statements.ts";
+import type { Statements } from "./prepared.ts";
 
 export function learned(statements: Statements, subject: string): Learned | null {
   const row = statements.get("getLearned").get(subject);

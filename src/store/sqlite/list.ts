@@ -8,7 +8,7 @@ import type { ListQuery } from "../queries.ts";
 import { select } from "./conditions.ts";
 import type { Conditions } from "./conditions.ts";
 import { toJob } from "../rows.ts";
-import type { Statements } from "./statements.ts";
+import type { Statements } from "./prepared.ts";
 import { SELECT_JOB } from "./statements.ts";
 
 /** In words of the indexes: a state that is shown may be a part of one that is stored. */

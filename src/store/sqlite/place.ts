@@ -51,7 +51,7 @@ export interface PlaceOptions {
 const MOST_LINKS = 40;
 
 /** The file itself, behind all links, also when it is not there yet: what counts is the folder it will really be in. */
-export function realPath(path: string): string {
+function realPath(path: string): string {
   let real = path;
   for (let links = 0; links < MOST_LINKS; links++) {
     try {
@@ -77,8 +77,9 @@ function linkTarget(path: string): string | null {
   }
 }
 
-/** Makes sure that `path` can be a store and exists, or says why not. */
-export function preparePlace(path: string, options: PlaceOptions): void {
+/** Makes sure that `file` can be a store and exists, or says why not; answers where it really is. */
+export function preparePlace(file_path: string, options: PlaceOptions): string {
+  const path = realPath(resolve(file_path));
   const folder = dirname(path);
   const file = statOrNull(path);
   if (file?.isDirectory()) throw new LeaseError("store_path", `store ${path} is a folder: name a file in it`);
@@ -97,6 +98,7 @@ export function preparePlace(path: string, options: PlaceOptions): void {
     }
   }
   if (file === null) createFile(path);
+  return path;
 }
 
 function makeFolder(folder: string, path: string): void {

@@ -9,7 +9,7 @@ import type { SqlValue } from "../../platform/platform.ts";
 import type { Backlog, CheckpointQuery, ExpiredLease, ExpiredQuery, Selection, UnmetDependency } from "../queries.ts";
 import { Conditions, select } from "./conditions.ts";
 import { toAttempt, toCheckpoint, toJob } from "../rows.ts";
-import type { Statements } from "./statements.ts";
+import type { Statements } from "./prepared.ts";
 
 export function jobs(statements: Statements, ids: readonly number[]): (Job | null)[] {
   return ids.map((id) => {

@@ -6,9 +6,9 @@
 import { isFinished } from "../../core/job.ts";
 import type { RecoverRequest } from "../store.ts";
 import { freeChildren } from "./dependencies.ts";
-import { auditText } from "../audit.ts";
 import { stateColumns } from "../rows.ts";
-import type { Statements } from "./statements.ts";
+import { auditText } from "../audit.ts";
+import type { Statements } from "./prepared.ts";
 
 export function recover(
   statements: Statements,

@@ -6,7 +6,8 @@
  * Input has a table of its own because SQLite rewrites a whole row, and a lease is extended often.
  */
 
-export const APPLICATION_ID = 0x4c454153;
+import { assert } from "../../core/errors.ts";
+import { SCHEMA_VERSION } from "./version.ts";
 
 const VERSION_1 = `
 CREATE TABLE jobs (
@@ -191,3 +192,4 @@ ALTER TABLE workers ADD COLUMN failed INTEGER NOT NULL DEFAULT 0;
 `;
 
 export const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2];
+assert(MIGRATIONS.length === SCHEMA_VERSION, "the version counts the steps");

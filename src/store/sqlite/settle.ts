@@ -10,7 +10,7 @@ import { freeChildren } from "./dependencies.ts";
 import { addRun } from "./learned.ts";
 import { auditText } from "../audit.ts";
 import { stateColumns } from "../rows.ts";
-import type { Statements } from "./statements.ts";
+import type { Statements } from "./prepared.ts";
 
 export function settle(statements: Statements, requests: readonly SettleRequest[], now_ms: number): SettleAnswer[] {
   return requests.map((request) => {

@@ -4,7 +4,7 @@
  */
 
 import { UNLEARNED_LEASE_MS } from "../../core/learning.ts";
-import type { SqlDatabase, SqlStatement } from "../../platform/platform.ts";
+import { ENQUEUE_SQL } from "./enqueue_sql.ts";
 
 const JOB_COLUMNS = `id, state, queue, priority, run_at_ms, token, failures, retries, lease_ms, holder, expires_at_ms,
   cancel_requested_at_ms, created_at_ms, started_at_ms, finished_at_ms, last_beat_at_ms, task, key, argv, cwd, settings,
@@ -44,24 +44,9 @@ const SPARE = `NOT (kind = 'progress'
   AND id = (SELECT max(id) FROM checkpoints AS c WHERE c.job_id = checkpoints.job_id AND c.kind = 'progress'))`;
 
 export const SQL = {
-  insertJob: `INSERT INTO jobs (state, queue, priority, run_at_ms, retries, lease_ms, created_at_ms, task, key, argv, cwd,
-    settings, env) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)`,
-  insertInput: "INSERT INTO inputs (job_id, data) VALUES (?1, ?2)",
-  liveByKey: `SELECT id, state FROM jobs
-    WHERE key = ?1 AND state IN ('blocked', 'scheduled', 'pending', 'running')`,
-  cancelWaiting: `UPDATE jobs SET state = 'cancelled', finished_at_ms = ?2, reason = ?3
-    WHERE id = ?1 AND state IN ('blocked', 'scheduled', 'pending')`,
+  ...ENQUEUE_SQL,
   requestCancel: `UPDATE jobs SET cancel_requested_at_ms = coalesce(cancel_requested_at_ms, ?2),
     reason = coalesce(reason, ?3) WHERE id = ?1 AND state = 'running'`,
-
-  insertDependency: "INSERT INTO dependencies (job_id, parent_id, kind) VALUES (?1, ?2, ?3)",
-  childrenOf: "SELECT job_id, kind FROM dependencies WHERE parent_id = ?1 ORDER BY job_id",
-  unblock: `UPDATE jobs SET state = iif(run_at_ms > ?2, 'scheduled', 'pending')
-    WHERE id = ?1 AND state = 'blocked' AND NOT EXISTS (
-      SELECT 1 FROM dependencies AS d JOIN jobs AS parent ON parent.id = d.parent_id
-      WHERE d.job_id = ?1 AND parent.state <> 'completed'
-        AND (d.kind = 'success' OR parent.state NOT IN ('failed', 'cancelled')))`,
-  doom: `UPDATE jobs SET state = 'cancelled', finished_at_ms = ?2, reason = ?3 WHERE id = ?1 AND state = 'blocked'`,
 
   promote: `UPDATE jobs SET state = 'pending'
     WHERE id IN (SELECT id FROM jobs WHERE state = 'scheduled' AND run_at_ms <= ?1 ORDER BY run_at_ms LIMIT ?2)`,
@@ -95,7 +80,6 @@ export const SQL = {
     FROM attempts AS granted WHERE granted.job_id = jobs.id AND granted.attempt = jobs.token
       AND jobs.state = 'running' AND jobs.expires_at_ms > ?1 + granted.lease_ms`,
   countBeats: "UPDATE attempts SET beats = max(beats, ?3) WHERE job_id = ?1 AND attempt = ?2",
-  fence: "SELECT state, token, expires_at_ms, cancel_requested_at_ms, task FROM jobs WHERE id = ?1",
   noteProcess: `UPDATE attempts SET boot_id = ?3, pid = ?4, pid_started = ?5
     WHERE job_id = ?1 AND attempt = ?2 AND ended_at_ms IS NULL`,
   insertLog: "INSERT OR IGNORE INTO logs (job_id, attempt, start, bytes, data) VALUES (?1, ?2, ?3, ?4, ?5)",
@@ -197,29 +181,5 @@ export const SQL = {
 } as const;
 
 export type StatementName = keyof typeof SQL;
-
-/** Prepares a statement the first time it is used: one command needs only a few of them. */
-export class Statements {
-  readonly #database: SqlDatabase;
-  readonly #prepared = new Map<string, SqlStatement>();
-
-  constructor(database: SqlDatabase) {
-    this.#database = database;
-  }
-
-  get(name: StatementName): SqlStatement {
-    return this.sql(SQL[name]);
-  }
-
-  /** For the few statements that are put together at run time. */
-  sql(text: string): SqlStatement {
-    let statement = this.#prepared.get(text);
-    if (statement === undefined) {
-      statement = this.#database.prepare(text);
-      this.#prepared.set(text, statement);
-    }
-    return statement;
-  }
-}
 
 export const SELECT_JOB = JOB_WITH_INPUT;

@@ -2,11 +2,9 @@
  * The SQLite store: each verb is one write or one read; the files beside this one say what happens in it.
  */
 
-import { statSync } from "node:fs";
-import type { Clock, MachineTime, Random } from "../../core/clock.ts";
+import type { Clock, MachineTime } from "../../core/clock.ts";
 import type { NewJob } from "../../core/job.ts";
 import type { LogChunk, SweepCounts, WorkerRecord } from "../../core/records.ts";
-import type { SqlDatabase } from "../../platform/platform.ts";
 import type {
   CheckpointQuery,
   ExpiredQuery,
@@ -17,9 +15,20 @@ import type {
   Selection,
 } from "../queries.ts";
 import type * as Contract from "../store.ts";
+import type { Connection } from "./connection.ts";
 import { cancel, noteRecovery, recovery, retry } from "./change.ts";
-import { acquire, appendLogs, extend, firstReady, isDue, mayAcquire, noteProcess, promote } from "./claim.ts";
-import { enqueue, enqueueAll } from "./enqueue.ts";
+import {
+  acquire,
+  acquireOne,
+  appendLogs,
+  extend,
+  firstReady,
+  isDue,
+  mayAcquire,
+  noteProcess,
+  promote,
+} from "./claim.ts";
+import { enqueue } from "./enqueue.ts";
 import { explain } from "./failure.ts";
 import { learned } from "./learned.ts";
 import { list } from "./list.ts";
@@ -27,39 +36,40 @@ import { backlog, checkpoints, counts, expired, jobs, parents } from "./read.ts"
 import { toAttempt, toWorker, workerColumns } from "../rows.ts";
 import { recover } from "./recover.ts";
 import { checkpoint, settle } from "./settle.ts";
-import { Statements } from "./statements.ts";
+import { Statements } from "./prepared.ts";
+import { SQL } from "./statements.ts";
 import { watchCommits } from "./watch.ts";
-import { RANK, Writer } from "./writer.ts";
-
-export interface SqliteStoreOptions {
-  path: string;
-  clock: Clock;
-  random: Random;
-  busy_limit_ms: number;
-}
+import type { Writer } from "./writer.ts";
+import { RANK } from "./writer.ts";
 
 export class SqliteStore implements Contract.Store {
   readonly location: string;
   readonly shares_clock = true;
-  readonly #database: SqlDatabase;
+  readonly #connection: Connection;
   readonly #statements: Statements;
   readonly #writer: Writer;
   readonly #clock: Clock;
   readonly #watches = new Set<() => void>();
 
-  constructor(database: SqlDatabase, options: SqliteStoreOptions) {
-    this.location = options.path;
-    this.#database = database;
-    this.#statements = new Statements(database);
-    this.#writer = new Writer(database, options);
-    this.#clock = options.clock;
+  constructor(connection: Connection, clock: Clock) {
+    this.location = connection.path;
+    this.#connection = connection;
+    this.#statements = new Statements(connection.database, SQL);
+    this.#writer = connection.writer;
+    this.#clock = clock;
   }
 
-  enqueue(batch: readonly NewJob[]) {
-    return this.#writer.write(RANK.normal, () => enqueue(this.#statements, batch, this.#now()));
+  enqueue(batch: readonly NewJob[], { acquire: wanted, done_answers }: Contract.EnqueueOptions = {}) {
+    return this.#writer.write(RANK.normal, () => {
+      const now_ms = this.#now();
+      const queued = enqueue(this.#statements, batch, now_ms, done_answers);
+      if (wanted === undefined) return queued;
+      return queued.map((job) => ({ ...job, grant: acquireOne(this.#statements, job.id, wanted, now_ms)[0] ?? null }));
+    });
   }
 
-  enqueueAll(batches: AsyncIterable<readonly NewJob[]>) {
+  async enqueueAll(batches: AsyncIterable<readonly NewJob[]>) {
+    const { enqueueAll } = await import("./bulk.ts");
     return this.#writer.writeLong((step) => enqueueAll(this.#statements, batches, this.#now(), step));
   }
 
@@ -161,7 +171,7 @@ export class SqliteStore implements Contract.Store {
 
   /** Folds back what it can without waiting for anybody; a reader that is in the way is asked again next time. */
   async tidy() {
-    if (walBytes(this.location) <= TIDY_WAL_BYTES) return;
+    if (this.#connection.wal_bytes <= TIDY_WAL_BYTES) return;
     this.#writer.outside(() => this.#statements.sql("PRAGMA wal_checkpoint(TRUNCATE)").all());
   }
 
@@ -261,16 +271,10 @@ export class SqliteStore implements Contract.Store {
     return this.#now();
   }
 
-  /**
-   * The last connection to close a database folds its WAL back into it, and the next has to begin a new one: three of
-   * the five syncs of an enqueue. A short WAL is left for the next process instead; a long one would slow it down.
-   */
   async close(options: { exiting: boolean } = { exiting: false }) {
     for (const stop of this.#watches) stop();
     this.#watches.clear();
-    await this.#writer.settled();
-    if (options.exiting && walBytes(this.location) < SHORT_WAL_BYTES) this.#database.closeKeepingWal();
-    else this.#database.close();
+    await this.#connection.close(options);
   }
 
   #read<T>(work: () => T): T {
@@ -286,9 +290,4 @@ export class SqliteStore implements Contract.Store {
   }
 }
 
-const SHORT_WAL_BYTES = 256 * 1024;
 const TIDY_WAL_BYTES = 4 * 1024 * 1024;
-
-function walBytes(path: string): number {
-  return statSync(`${path}-wal`, { throwIfNoEntry: false })?.size ?? Infinity;
-}

@@ -4,7 +4,7 @@
  * job always stays: its next attempt starts from it.
  */
 
-import type { Statements } from "./statements.ts";
+import type { Statements } from "./prepared.ts";
 
 interface Last {
   id?: number;

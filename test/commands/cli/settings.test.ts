@@ -170,7 +170,7 @@ describe("the table of settings", () => {
   });
 
   /** What a default says about one run, and no file can know. */
-  const OF_THE_MOMENT = new Set(["enqueue.cwd"]);
+  const OF_THE_MOMENT = new Set(["enqueue.cwd", "run.cwd"]);
 
   test.each(Object.keys(COMMAND_SETTINGS))("has every flag of %s that something else can decide", async (name) => {
     const { flags } = await COMMANDS[name]!.load();

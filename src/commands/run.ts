@@ -1,0 +1,238 @@
+/** `lease run`: a job in the foreground. Queued, run here or followed, its output and its exit code passed on. */
+
+import process from "node:process";
+import { parseGrace } from "../config/values.ts";
+import { calibrate, DEFAULT_KILL_GRACE_MS } from "../core/calibration.ts";
+import { LeaseError } from "../core/errors.ts";
+import { isFinished, type Job, type NewJob } from "../core/job.ts";
+import { checkNewJob } from "../core/new_job.ts";
+import { systemClock, systemRandom } from "../platform/clock.ts";
+import { Foreground } from "../roles/foreground.ts";
+import type { Report } from "../roles/report.ts";
+import type { Store } from "../store/store.ts";
+import { jobJson, jsonLine } from "../view/json.ts";
+import { quote } from "../view/quote.ts";
+import { visible } from "../view/text.ts";
+import { relative } from "../view/time.ts";
+import { VERSION } from "./build.ts";
+import type { Io } from "./cli/define.ts";
+import { command } from "./cli/define.ts";
+import { withStore } from "./context.ts";
+import { exitCodeOf } from "./exit_code.ts";
+import { JOB_FLAGS, JOB_LISTS } from "./job_flags.ts";
+import { newJob, type JobArgs } from "./new_job.ts";
+import { Output } from "./output.ts";
+import { signalCode } from "./repeat.ts";
+
+const HERE = "In the foreground";
+/** Whoever says one of these thinks of a job that fails, not only of one that is lost. */
+const RETRY_FLAGS = ["retries", "backoff", "fatal_exit"] as const;
+/** How long what is left to print may take when we were told to end. */
+const LAST_WORDS_MS = 1_000;
+
+export default command({
+  meta: { name: "run", description: "Run a job here, or follow the one that runs, and end with its code" },
+  args: {
+    ...JOB_FLAGS,
+    retry_on: {
+      type: "enum",
+      options: JOB_FLAGS.retry_on.options,
+      description: "Retry after any failure, or only when whoever ran it was lost",
+      fallback: "lost; any with --retries, --backoff or --fatal-exit",
+      section: JOB_FLAGS.retry_on.section,
+    },
+    if_done: {
+      type: "enum",
+      options: ["skip", "rerun"],
+      default: "skip",
+      description: "When the newest job with the key has completed or failed: answer from it, or run again",
+      section: HERE,
+    },
+    remote: { type: "boolean", description: "Leave it to a worker, and only follow", section: HERE },
+    grace: {
+      type: "string",
+      valueHint: "TIME|never",
+      description: "Between TERM and KILL when it is stopped",
+      fallback: "10s",
+      section: HERE,
+    },
+    json: { type: "boolean", description: "In the end print the job as JSON on stderr", section: HERE },
+  },
+  repeat: JOB_LISTS,
+  rest: "command",
+  examples: [
+    ["lease run -- make test", "as a job: with its log, its lease and its record"],
+    ['lease run --key "$CI_JOB" -- ./test.sh', "a CI step that survives its runner"],
+    ["lease run --remote -q gpu -- ./train.sh", "on whatever worker serves the queue"],
+  ],
+  notes: [
+    "With --key: a live job with that key is followed from the beginning of its log; one that nobody runs yet, or whose runner died, is run here; of one that has completed or failed the log is printed again. One that was cancelled is run anew.",
+    "The job does not read our standard input: --input - hands that over as a whole. What it prints on stdout and stderr stays apart, byte for byte; with --pty everything is stdout.",
+    "What fails is not run again unless --retries says so; what is lost is, three times.",
+    {
+      title: "Signals",
+      rows: [
+        [
+          "INT (Ctrl-C)",
+          "cancels the job if it runs here (TERM, --grace, KILL); from that of somebody else it detaches",
+        ],
+        ["TERM, HUP", "with --key gives the job back, to be taken over by the next run; without cancels it"],
+        ["again", "does not wait for the job"],
+      ],
+    },
+    {
+      title: "Exit codes",
+      rows: [
+        ["own", "the job's, 128+n when signal n ended it"],
+        ["1", "it was cancelled, lost too often or silent for too long"],
+        ["124, 126, 127", "its time was over; it can't be executed; it was not found"],
+        ["125", "lease itself failed"],
+        ["129, 130, 143", "we were told to end before the job had"],
+      ],
+    },
+  ],
+  run: async ({ args, lists, rest, given, io }) => {
+    const { key = null } = args;
+    for (const name of ["if_exists", "if_done"] as const) {
+      if (!given.has(name) || key !== null) continue;
+      throw new LeaseError("usage", `--${name.replace("_", "-")} says what to do about a --key: give that as well`);
+    }
+    const retry_on = args.retry_on ?? (RETRY_FLAGS.some((name) => args[name] !== undefined) ? "any" : "lost");
+    const job = await newJob({ ...args, retry_on } as JobArgs, lists, rest, io);
+    const wanted = job.argv.length === 0 && job.input === null && key !== null ? null : job;
+    if (wanted !== null) checkNewJob(wanted);
+    const { lease_ms } = job.settings;
+    const times = calibrate({ lease_ms: typeof lease_ms === "number" ? lease_ms : null });
+    const kill_grace_ms = args.grace === undefined ? DEFAULT_KILL_GRACE_MS : parseGrace(args.grace, "--grace");
+    return withStore(args, io, { create: true }, async ({ store, store_url }) => {
+      const signals = new Signals();
+      const output = new Output(() => signals.end("SIGPIPE"));
+      const report = reporter(io, args.verbose, signals);
+      const base = { store, store_url, clock: systemClock, random: systemRandom, version: VERSION, report };
+      const print = output.print.bind(output);
+      const foreground = new Foreground({ ...base, times, kill_grace_ms, remote: args.remote, print });
+      try {
+        const id = await find({ store, foreground, key, wanted, rerun: args.if_done === "rerun", report });
+        signals.tell((signal) => {
+          output.release();
+          // Nobody can come back to a job without a key: it would run again, unasked for.
+          if (signal === "SIGINT" || signal === "SIGPIPE" || key === null) foreground.cancel(CANCEL_REASONS[signal]);
+          else foreground.giveBack();
+        });
+        const end = await foreground.follow(id);
+        await (signals.first === null ? output.flushed() : soon(output.flushed()));
+        if (output.error !== null) throw output.error;
+        if (args.json) io.stderr(jsonLine(jobJson(end)));
+        return await conclude(store, end, signals.first, report);
+      } finally {
+        signals.stop();
+        await foreground.end();
+      }
+    });
+  },
+});
+
+interface Search {
+  store: Store;
+  foreground: Foreground;
+  key: string | null;
+  /** Null: there must be one already. */
+  wanted: NewJob | null;
+  rerun: boolean;
+  report: Report;
+}
+
+/** The job to see through: the one of the key, or a new one. */
+async function find({ store, foreground, key, wanted, rerun, report }: Search): Promise<number> {
+  const [newest] = key === null ? [] : await store.list({ key, limit: 1, newest_first: true });
+  if (newest !== undefined && isAnswer(newest) && !rerun) return replay(newest, report);
+  if (wanted === null) {
+    if (newest !== undefined && !isFinished(newest.state)) return newest.id;
+    throw new LeaseError("usage", `there is no job with key ${key}, and no command to make one: write it after --`);
+  }
+  const { id, created } = await foreground.enqueue(wanted, { done_answers: !rerun });
+  const [live] = created ? [] : await store.jobs([id]);
+  if (live && isAnswer(live)) return replay(live, report);
+  if (live?.state.name === "running" && !foreground.own) {
+    report("info", `job ${id} with key ${key} is run by ${live.state.holder}; following it`);
+  }
+  return id;
+}
+
+/** A job that was cancelled has no answer to give. */
+function isAnswer({ state }: Job): boolean {
+  return state.name === "completed" || state.name === "failed";
+}
+
+function replay(job: Job, report: Report): number {
+  const at_ms = isFinished(job.state) ? job.state.finished_at_ms : systemClock.wall_ms();
+  report(
+    "info",
+    `job ${job.id} with key ${job.key} ${job.state.name} ${relative(at_ms, systemClock.wall_ms())}; its log:`,
+  );
+  return job.id;
+}
+
+/** The exit code, and a line where that alone does not tell. */
+async function conclude(store: Store, job: Job, signal: Signal | null, report: Report): Promise<number> {
+  const { id, key, state } = job;
+  if (!isFinished(state)) {
+    const back = key === null ? `lease logs -f ${id}` : `lease run --key ${quote(key)}`;
+    if (state.name === "running") report("info", `left job ${id}, which goes on; come back with: ${back}`);
+    else report("info", `left job ${id}, which is ${state.name}; go on with: ${back}`);
+    return signalCode(signal ?? "SIGINT");
+  }
+  if (state.name === "cancelled")
+    report("info", `job ${id} was cancelled${job.reason === null ? "" : `: ${job.reason}`}`);
+  if (state.name === "failed" && job.result.cause !== "exit") report("warn", `job ${id} failed: ${job.result.error}`);
+  const interrupted = signal !== null && state.name === "cancelled";
+  return interrupted ? signalCode(signal) : exitCodeOf(store, job);
+}
+
+/** Quiet once the reader is gone: the end of a pipe is nothing to complain about. */
+function reporter(io: Io, verbose: boolean, signals: Signals): Report {
+  return (level, message) => {
+    if (signals.first !== "SIGPIPE" && (level !== "debug" || verbose)) io.stderr(`lease: ${visible(message)}\n`);
+  };
+}
+
+/** It may never come: a reader that stands still must not keep us. */
+function soon(promise: Promise<void>): Promise<void> {
+  const late = new Promise<void>((resolve) => {
+    setTimeout(resolve, LAST_WORDS_MS);
+  });
+  return Promise.race([promise, late]);
+}
+
+const CANCEL_REASONS = {
+  SIGINT: "interrupted",
+  SIGTERM: "whoever ran it was told to end",
+  SIGHUP: "whoever ran it lost its terminal",
+  SIGPIPE: "nobody reads its output any more",
+} as const;
+type Signal = keyof typeof CANCEL_REASONS;
+
+/** What we were told; kept until somebody listens. */
+class Signals {
+  first: Signal | null = null;
+  #listener: ((signal: Signal) => void) | null = null;
+  readonly #handlers = (["SIGINT", "SIGTERM", "SIGHUP"] as const).map((signal) => {
+    const handler = () => this.end(signal);
+    process.on(signal, handler);
+    return { signal, handler };
+  });
+
+  end(signal: Signal): void {
+    this.first ??= signal;
+    this.#listener?.(signal);
+  }
+
+  tell(listener: (signal: Signal) => void): void {
+    this.#listener = listener;
+    if (this.first !== null) listener(this.first);
+  }
+
+  stop(): void {
+    for (const { signal, handler } of this.#handlers) process.off(signal, handler);
+  }
+}

@@ -1,0 +1,158 @@
+/**
+ * Enqueue of more jobs than fit in memory, inside one transaction. New jobs that need nothing else are gathered and
+ * written many rows to a statement, which takes less than half of the time.
+ */
+
+import { LeaseError } from "../../core/errors.ts";
+import type { JobSettings, NewJob } from "../../core/job.ts";
+import { checkNewJob } from "../../core/new_job.ts";
+import type { SqlValue } from "../../platform/platform.ts";
+import type { BulkEnqueued } from "../store.ts";
+import { enqueueOne, isBlocked, jobColumns } from "./enqueue.ts";
+import { settingsColumn } from "../columns.ts";
+import { SQL } from "./statements.ts";
+import type { Statements } from "./prepared.ts";
+import type { Step } from "./writer.ts";
+
+const ROWS = 100;
+const [INTO = "", ONE_ROW = ""] = SQL.insertJob.split(" VALUES ");
+const INSERT_ROWS = insertRows(() => ONE_ROW.replaceAll(/\d/g, ""));
+/** For jobs that differ in their words alone: everything else is bound once. */
+const INSERT_ALIKE = insertRows((row) => ONE_ROW.replace(/\?10\b/, `?${14 + row}`));
+
+function insertRows(row: (index: number) => string): string {
+  return `${INTO} VALUES ${Array.from({ length: ROWS }, (_, index) => row(index)).join(", ")}`;
+}
+
+export async function enqueueAll(
+  statements: Statements,
+  batches: AsyncIterable<readonly NewJob[]>,
+  now_ms: number,
+  step: Step,
+): Promise<BulkEnqueued> {
+  const bulk = new Bulk(statements, now_ms);
+  // What the CHECKs hold of new jobs is so by the way their columns are made, and they take half of an insert's time.
+  step(() => statements.sql("PRAGMA ignore_check_constraints = ON").run());
+  try {
+    for await (const batch of batches) step(() => batch.forEach((job) => bulk.add(job)));
+    return step(() => bulk.end());
+  } finally {
+    step(() => statements.sql("PRAGMA ignore_check_constraints = OFF").run());
+  }
+}
+
+class Bulk {
+  readonly #statements: Statements;
+  readonly #now_ms: number;
+  readonly #ranges: [number, number][] = [];
+  #last: [number, number] = [0, -1];
+  #created = 0;
+  #index = 0;
+  /** Checked, new, and not written yet. */
+  #waiting: NewJob[] = [];
+  readonly #waiting_keys = new Set<string>();
+  #settings: { of: JobSettings; column: string | null } | null = null;
+
+  constructor(statements: Statements, now_ms: number) {
+    this.#statements = statements;
+    this.#now_ms = now_ms;
+  }
+
+  add(job: NewJob): void {
+    try {
+      if (this.#mayWait(job)) {
+        checkNewJob(job);
+        this.#wait(job);
+      } else {
+        this.#write();
+        const { id, created } = enqueueOne(this.#statements, job, this.#now_ms);
+        this.#note(id, id, created ? 1 : 0);
+      }
+    } catch (error) {
+      if (!(error instanceof LeaseError)) throw error;
+      throw new LeaseError(error.code, error.message, { cause: error, index: this.#index });
+    }
+    this.#index += 1;
+  }
+
+  end(): BulkEnqueued {
+    this.#write();
+    return { ranges: this.#ranges, created: this.#created };
+  }
+
+  /** Nothing that was there before, or waits here, has a say about it. */
+  #mayWait(job: NewJob): boolean {
+    if (isBlocked(job)) return false;
+    return (
+      job.key === null || (!this.#waiting_keys.has(job.key) && this.#statements.get("liveByKey").get(job.key) === null)
+    );
+  }
+
+  #wait(job: NewJob): void {
+    this.#waiting.push(job);
+    if (job.key !== null) this.#waiting_keys.add(job.key);
+    if (this.#waiting.length === ROWS) this.#write();
+  }
+
+  #write(): void {
+    const jobs = this.#waiting;
+    if (jobs.length === 0) return;
+    const last_id = jobs.length === ROWS ? this.#insertRows(jobs) : this.#insertEach(jobs);
+    const first_id = last_id - jobs.length + 1;
+    for (let i = 0; i < jobs.length; i++) {
+      const input = jobs[i]?.input ?? null;
+      if (input !== null) this.#statements.get("insertInput").run(first_id + i, input);
+    }
+    this.#note(first_id, last_id, jobs.length);
+    this.#waiting = [];
+    this.#waiting_keys.clear();
+  }
+
+  #insertRows(jobs: readonly NewJob[]): number {
+    const [first] = jobs;
+    if (first !== undefined && jobs.every((job) => isAlike(job, first))) return this.#insertAlike(jobs, first);
+    const columns: SqlValue[] = [];
+    for (const job of jobs) columns.push(...jobColumns(job, this.#now_ms, this.#settingsOf(job)));
+    return this.#statements.sql(INSERT_ROWS).run(...columns).last_id;
+  }
+
+  #insertAlike(jobs: readonly NewJob[], first: NewJob): number {
+    const columns = jobColumns(first, this.#now_ms, this.#settingsOf(first));
+    for (const { argv } of jobs) columns.push(JSON.stringify(argv));
+    return this.#statements.sql(INSERT_ALIKE).run(...columns).last_id;
+  }
+
+  /** Jobs of one source mostly have their settings in common, and to compare them with the defaults takes time. */
+  #settingsOf({ settings }: NewJob): string | null {
+    if (settings !== this.#settings?.of) this.#settings = { of: settings, column: settingsColumn(settings) };
+    return this.#settings.column;
+  }
+
+  #insertEach(jobs: readonly NewJob[]): number {
+    const insert = this.#statements.get("insertJob");
+    let last_id = 0;
+    for (const job of jobs) ({ last_id } = insert.run(...jobColumns(job, this.#now_ms)));
+    return last_id;
+  }
+
+  #note(from: number, to: number, created: number): void {
+    this.#created += created;
+    if (this.#last[1] === from - 1) this.#last[1] = to;
+    else this.#ranges.push((this.#last = [from, to]));
+  }
+}
+
+/** The same but for argv and input, as far as it can be told at a glance. */
+function isAlike(a: NewJob, b: NewJob): boolean {
+  return (
+    a.queue === b.queue &&
+    a.priority === b.priority &&
+    a.settings === b.settings &&
+    a.cwd === b.cwd &&
+    a.task === b.task &&
+    a.key === b.key &&
+    a.env === b.env &&
+    a.run_at_ms === b.run_at_ms &&
+    a.delay_ms === b.delay_ms
+  );
+}

@@ -1,0 +1,21 @@
+/** The statements of enqueue, and of what ends with a job that is replaced; apart, so that they can be loaded alone. */
+
+export const ENQUEUE_SQL = {
+  insertJob: `INSERT INTO jobs (state, queue, priority, run_at_ms, retries, lease_ms, created_at_ms, task, key, argv, cwd,
+    settings, env) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)`,
+  insertInput: "INSERT INTO inputs (job_id, data) VALUES (?1, ?2)",
+  liveByKey: `SELECT id, state FROM jobs
+    WHERE key = ?1 AND state IN ('blocked', 'scheduled', 'pending', 'running')`,
+  newestByKey: "SELECT id, state FROM jobs WHERE key = ?1 ORDER BY id DESC LIMIT 1",
+  cancelWaiting: `UPDATE jobs SET state = 'cancelled', finished_at_ms = ?2, reason = ?3
+    WHERE id = ?1 AND state IN ('blocked', 'scheduled', 'pending')`,
+  insertDependency: "INSERT INTO dependencies (job_id, parent_id, kind) VALUES (?1, ?2, ?3)",
+  childrenOf: "SELECT job_id, kind FROM dependencies WHERE parent_id = ?1 ORDER BY job_id",
+  unblock: `UPDATE jobs SET state = iif(run_at_ms > ?2, 'scheduled', 'pending')
+    WHERE id = ?1 AND state = 'blocked' AND NOT EXISTS (
+      SELECT 1 FROM dependencies AS d JOIN jobs AS parent ON parent.id = d.parent_id
+      WHERE d.job_id = ?1 AND parent.state <> 'completed'
+        AND (d.kind = 'success' OR parent.state NOT IN ('failed', 'cancelled')))`,
+  doom: `UPDATE jobs SET state = 'cancelled', finished_at_ms = ?2, reason = ?3 WHERE id = ?1 AND state = 'blocked'`,
+  fence: "SELECT state, token, expires_at_ms, cancel_requested_at_ms, task FROM jobs WHERE id = ?1",
+} as const;
