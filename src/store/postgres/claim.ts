@@ -5,7 +5,7 @@
 import { lossReason } from "../../core/transition.ts";
 import type { SqlRow } from "../../platform/platform.ts";
 import { toJob, toProcess } from "../rows.ts";
-import type { AcquireRequest, ExtendAnswer, ExtendRequest, Grant, LogWrite, ProcessNote } from "../store.ts";
+import type { Acquirer, AcquireRequest, ExtendAnswer, ExtendRequest, Grant, LogWrite, ProcessNote } from "../store.ts";
 import { booleans, bytes, numbers, texts } from "./arrays.ts";
 import type { Connection, Param } from "./link.ts";
 import type { Statements } from "./sql.ts";
@@ -43,6 +43,18 @@ export async function acquire(
   const rows = await statements.run(connection, name, params);
   if ((rows[0]?.["due"] as unknown) === true) return null;
   return toGrants(statements, connection, rows, request);
+}
+
+/** In the transaction that added it, or found it: before anybody else can. */
+export async function acquireOne(
+  statements: Statements,
+  connection: Connection,
+  acquirer: Acquirer,
+  job: number,
+): Promise<Grant | null> {
+  const request = { ...acquirer, count: 1, queues: null, task: null, job };
+  const grants = await acquire(statements, connection, request, { number: 0, due_first: false, again: false });
+  return grants?.[0] ?? null;
 }
 
 function variant({ job, queues, task }: AcquireRequest): [StatementName, Param[]] {

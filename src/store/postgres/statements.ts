@@ -189,6 +189,9 @@ export const SQL = {
   insertInputs: "INSERT INTO lease.inputs (job_id, data) SELECT * FROM unnest($1::bigint[], $2::bytea[])",
   liveByKey: `SELECT id, key, state, awaited FROM lease.jobs WHERE key = ANY ($1::text[]) AND finished_at_ms IS NULL`,
 
+  newestByKey: `SELECT DISTINCT ON (key) id, key, state FROM lease.jobs WHERE key = ANY ($1::text[])
+    ORDER BY key, id DESC`,
+
   extend,
   fences: "SELECT id, state, token, awaited FROM lease.jobs WHERE id = ANY ($1::bigint[])",
   noteProcess: `UPDATE lease.attempts SET boot_id = given.boot_id, pid = given.pid, pid_started = given.pid_started
