@@ -24,6 +24,9 @@ export async function postgresUrl(): Promise<string> {
   return server.url;
 }
 
+/** Where that is possible: syncs are then as cheap as tests need them. */
+const MEMORY = existsSync("/dev/shm") ? "/dev/shm" : tmpdir();
+
 export interface Server {
   url: string;
   port: number;
@@ -34,9 +37,8 @@ export interface Server {
 }
 
 /** A server of one's own, with settings of one's own. */
-export async function startPostgres(settings: readonly string[] = []): Promise<Server> {
-  // In memory where that is possible: syncs are then as cheap as tests need them.
-  const folder = mkdtempSync(join(existsSync("/dev/shm") ? "/dev/shm" : tmpdir(), "lease-postgres-"));
+export async function startPostgres(settings: readonly string[] = [], place = MEMORY): Promise<Server> {
+  const folder = mkdtempSync(join(place, "lease-postgres-"));
   // Run by root it changes to a user who must be able to get here.
   chmodSync(folder, 0o755);
   const port = await freePort();

@@ -5,7 +5,7 @@
 import { lossReason } from "../../core/transition.ts";
 import type { SqlRow } from "../../platform/platform.ts";
 import { toJob, toProcess } from "../rows.ts";
-import type { AcquireRequest, ExtendAnswer, ExtendRequest, Grant, LogWrite, ProcessNote } from "../store.ts";
+import type { Acquirer, AcquireRequest, ExtendAnswer, ExtendRequest, Grant, LogWrite, ProcessNote } from "../store.ts";
 import { booleans, bytes, numbers, texts } from "./arrays.ts";
 import type { Connection, Param } from "./link.ts";
 import type { Statements } from "./sql.ts";
@@ -34,15 +34,27 @@ export async function acquire(
   more: { number: number; due_first: boolean; again: boolean },
 ): Promise<Grant[] | null> {
   if (more.again) {
-    const given = await statements.run(connection, "acquired", [request.holder, request.host, more.number]);
-    const grants = toGrants(given, request);
+    const given = await statements.run(connection, "acquired", [request.holder, more.number]);
+    const grants = await toGrants(statements, connection, given, request);
     if (grants.length > 0) return grants;
   }
   const [name, own] = variant(request);
   const params = [request.holder, request.host, request.lease_ms, request.count, more.number, more.due_first, ...own];
   const rows = await statements.run(connection, name, params);
   if ((rows[0]?.["due"] as unknown) === true) return null;
-  return toGrants(rows, request);
+  return toGrants(statements, connection, rows, request);
+}
+
+/** In the transaction that added it, or found it: before anybody else can. */
+export async function acquireOne(
+  statements: Statements,
+  connection: Connection,
+  acquirer: Acquirer,
+  job: number,
+): Promise<Grant | null> {
+  const request = { ...acquirer, count: 1, queues: null, task: null, job };
+  const grants = await acquire(statements, connection, request, { number: 0, due_first: false, again: false });
+  return grants?.[0] ?? null;
 }
 
 function variant({ job, queues, task }: AcquireRequest): [StatementName, Param[]] {
@@ -53,21 +65,52 @@ function variant({ job, queues, task }: AcquireRequest): [StatementName, Param[]
   return task === null ? ["acquire", [names]] : ["acquireTask", [names, task]];
 }
 
-function toGrants(rows: readonly SqlRow[], { queues }: AcquireRequest): Grant[] {
+async function toGrants(
+  statements: Statements,
+  connection: Connection,
+  rows: readonly SqlRow[],
+  { queues, holder, host }: AcquireRequest,
+): Promise<Grant[]> {
   const turn = (row: SqlRow) => (queues === null ? 0 : queues.indexOf(row["queue"] as string));
-  return rows
-    .filter(({ id }) => id !== null)
-    .toSorted((a, b) => turn(a) - turn(b) || byTurn(a, b))
-    .map((row) => {
-      const expires_at_ms = row["expires_at_ms"] as number;
-      return {
-        job: toJob(row),
-        lease_ms: expires_at_ms - (row["started_at_ms"] as number),
-        expires_at_ms,
-        checkpoint: row["checkpoint"] as string | null,
-        previous: toProcess(row),
-      };
-    });
+  const granted = rows.filter(({ id }) => id !== null).toSorted((a, b) => turn(a) - turn(b) || byTurn(a, b));
+  const before = await earlier(statements, connection, granted, host);
+  return granted.map((row) => {
+    const expires_at_ms = row["expires_at_ms"] as number;
+    const known = before.get(row["id"] as number);
+    return {
+      job: toJob(Object.assign(row, FRESH, { holder, last_beat_at_ms: row["started_at_ms"] })),
+      lease_ms: expires_at_ms - (row["started_at_ms"] as number),
+      expires_at_ms,
+      checkpoint: (known?.["checkpoint"] ?? null) as string | null,
+      previous: known === undefined ? null : toProcess(known),
+    };
+  });
+}
+
+/** What every grant has in common; the statement leaves it out. */
+const FRESH: SqlRow = {
+  state: "running",
+  cancel_requested_at_ms: null,
+  finished_at_ms: null,
+  progress: null,
+  message: null,
+  reason: null,
+};
+
+async function earlier(
+  statements: Statements,
+  connection: Connection,
+  granted: readonly SqlRow[],
+  host: string,
+): Promise<ReadonlyMap<number, SqlRow>> {
+  const again = granted.filter(({ token }) => (token as number) > 1);
+  if (again.length === 0) return new Map();
+  const rows = await statements.run(connection, "earlier", [
+    numbers(again.map(({ id }) => id as number)),
+    numbers(again.map(({ token }) => token as number)),
+    host,
+  ]);
+  return new Map(rows.map((row) => [row["id"] as number, row]));
 }
 
 /** RETURNING promises no order. */

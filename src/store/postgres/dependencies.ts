@@ -49,17 +49,17 @@ const UNBLOCK = `UPDATE lease.jobs
 export async function addDependencies(
   statements: Statements,
   connection: Connection,
-  children: readonly { id: number; job: NewJob }[],
+  children: readonly { id: number; job: NewJob; index: number }[],
 ): Promise<void> {
-  const edges = children.flatMap(({ id, job }) => edgesOf(id, job));
+  const edges = children.flatMap(({ id, job, index }) => edgesOf(id, job, index));
   if (edges.length === 0) return;
   const parents = [...new Set(edges.map(({ parent }) => parent))];
   const rows = await statements.sql(connection, LOCK_PARENTS, [numbers(parents)]);
   const known = new Set(rows.map(({ id }) => id as number));
-  for (const { child, parent } of edges) {
+  for (const { child, parent, index } of edges) {
     // Ids rise: a parent that is not older than the child is not there yet.
     if (parent < child && known.has(parent)) continue;
-    throw new LeaseError("dependency", `there is no job ${parent} to wait for`);
+    throw new LeaseError("dependency", `there is no job ${parent} to wait for`, { index });
   }
   const unaware = rows.flatMap(({ id, awaited }) => (awaited ? [] : [id as number]));
   if (unaware.length > 0) await statements.sql(connection, AWAIT, [numbers(unaware)]);
@@ -75,11 +75,11 @@ export async function addDependencies(
   );
 }
 
-function edgesOf(child: number, job: NewJob): { child: number; parent: number; kind: Kind }[] {
+function edgesOf(child: number, job: NewJob, index: number) {
   const kinds = new Map<number, Kind>();
   for (const parent of job.after_any) kinds.set(parent, "any");
   for (const parent of job.after) kinds.set(parent, "success");
-  return [...kinds].map(([parent, kind]) => ({ child, parent, kind }));
+  return [...kinds].map(([parent, kind]) => ({ child, parent, kind, index }));
 }
 
 /** To be called in the transaction in which `ended` did. */

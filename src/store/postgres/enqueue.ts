@@ -7,12 +7,13 @@ import { LeaseError } from "../../core/errors.ts";
 import type { NewJob, StateName } from "../../core/job.ts";
 import { checkNewJob } from "../../core/new_job.ts";
 import type { SqlRow } from "../../platform/platform.ts";
-import type { BulkEnqueued, Enqueued } from "../store.ts";
+import type { BulkEnqueued, Enqueued, EnqueueOptions } from "../store.ts";
 import { bytes, numbers, texts } from "./arrays.ts";
 import { cancelWaiting } from "./change.ts";
+import { acquireOne } from "./claim.ts";
 import { addDependencies, freeChildren } from "./dependencies.ts";
 import type { Connection } from "./link.ts";
-import { jobColumns } from "./new_jobs.ts";
+import { NEW_JOBS } from "./new_jobs.ts";
 import type { Statements } from "./sql.ts";
 
 /** Somebody else took a key or started a job between our look and our write. */
@@ -28,7 +29,19 @@ export function isPlain(job: NewJob): boolean {
 }
 
 export function checkAll(jobs: readonly NewJob[]): void {
-  for (const job of jobs) checkNewJob(job);
+  for (const [index, job] of jobs.entries()) {
+    try {
+      checkNewJob(job);
+    } catch (error) {
+      throw atIndex(error, index);
+    }
+  }
+}
+
+/** An error about a job, with the job's place among those that were given. */
+function atIndex(error: unknown, offset: number): unknown {
+  if (!(error instanceof LeaseError)) return error;
+  return new LeaseError(error.code, error.message, { cause: error.cause, index: offset + (error.index ?? 0) });
 }
 
 /** One statement, unless there is input. */
@@ -45,10 +58,19 @@ export async function enqueue(
   statements: Statements,
   connection: Connection,
   jobs: readonly NewJob[],
+  options: EnqueueOptions = {},
 ): Promise<Enqueued[]> {
   const answers: Enqueued[] = [];
   for (let from = 0; from < jobs.length; from += CHUNK) {
-    answers.push(...(await enqueueChunk(statements, connection, jobs.slice(from, from + CHUNK))));
+    try {
+      answers.push(...(await enqueueChunk(statements, connection, jobs.slice(from, from + CHUNK), options)));
+    } catch (error) {
+      throw atIndex(error, from);
+    }
+  }
+  const { acquire: acquirer } = options;
+  if (acquirer !== undefined) {
+    for (const answer of answers) answer.grant = await acquireOne(statements, connection, acquirer, answer.id);
   }
   return answers;
 }
@@ -61,16 +83,31 @@ export async function enqueueAll(
 ): Promise<BulkEnqueued> {
   const ranges: [number, number][] = [];
   let created = 0;
+  let offset = 0;
   for await (const batch of batches) {
-    checkAll(batch);
-    for (const queued of await enqueue(statements, connection, batch)) {
+    for (const queued of await enqueueBatch(statements, connection, batch, offset)) {
       if (queued.created) created += 1;
       const last = ranges.at(-1);
       if (last?.[1] === queued.id - 1) last[1] = queued.id;
       else ranges.push([queued.id, queued.id]);
     }
+    offset += batch.length;
   }
   return { ranges, created };
+}
+
+async function enqueueBatch(
+  statements: Statements,
+  connection: Connection,
+  batch: readonly NewJob[],
+  offset: number,
+): Promise<Enqueued[]> {
+  try {
+    checkAll(batch);
+    return await enqueue(statements, connection, batch);
+  } catch (error) {
+    throw atIndex(error, offset);
+  }
 }
 
 /** What has been read from a stream can't be read again: a transaction that has to begin anew fails instead. */
@@ -91,20 +128,22 @@ async function enqueueChunk(
   statements: Statements,
   connection: Connection,
   jobs: readonly NewJob[],
+  { done_answers = false }: EnqueueOptions,
 ): Promise<Enqueued[]> {
   if (jobs.every(isPlain)) {
     const ids = await insertPlain(statements, connection, jobs);
     return ids.map((id) => ({ id, created: true }));
   }
-  const live = await liveByKey(statements, connection, jobs);
+  const live = await liveByKey(statements, connection, jobs, done_answers);
   const answers: Enqueued[] = [];
   for (let from = 0; from < jobs.length;) {
     const plan = planNext(jobs, from, live);
     await makeRoom(statements, connection, plan.replaced);
-    const wanted = plan.steps.flatMap((step) => ("job" in step ? [step.job] : []));
-    const ids = await insert(statements, connection, wanted, "insertKeyed");
+    const wanted = plan.steps.flatMap((step, index) => ("job" in step ? [{ job: step.job, index: from + index }] : []));
+    const inserted = wanted.map(({ job }) => job);
+    const ids = await insert(statements, connection, inserted, "insertKeyed");
     if (ids.length < wanted.length) throw new Overtaken("a key was taken meanwhile");
-    const created = wanted.map((job, index) => ({ id: ids[index] as number, job }));
+    const created = wanted.map((step, at) => ({ id: ids[at] as number, ...step }));
     await addDependencies(statements, connection, created);
     for (const { id, job } of created)
       if (job.key !== null) live.set(job.key, { id, state: "pending", awaited: false });
@@ -118,10 +157,19 @@ async function enqueueChunk(
   return answers;
 }
 
-async function liveByKey(statements: Statements, connection: Connection, jobs: readonly NewJob[]) {
+/** By key, who has it: the live job, or where that is wanted the newest, if it came to an end by itself. */
+async function liveByKey(
+  statements: Statements,
+  connection: Connection,
+  jobs: readonly NewJob[],
+  done_answers: boolean,
+) {
   const keys = [...new Set(jobs.flatMap(({ key }) => (key === null ? [] : [key])))];
   const live = new Map<string, Live>();
   if (keys.length === 0) return live;
+  for (const row of done_answers ? await statements.run(connection, "newestByKey", [texts(keys)]) : []) {
+    if (row["state"] !== "cancelled") live.set(row["key"] as string, row as unknown as Live);
+  }
   for (const row of await statements.run(connection, "liveByKey", [texts(keys)])) {
     live.set(row["key"] as string, row as unknown as Live);
   }
@@ -137,7 +185,7 @@ interface Plan {
 function planNext(jobs: readonly NewJob[], from: number, live: ReadonlyMap<string, Live>): Plan {
   const plan: Plan = { steps: [], replaced: [] };
   const fresh = new Set<string>();
-  for (const job of jobs.slice(from)) {
+  for (const [at, job] of jobs.slice(from).entries()) {
     const { key } = job;
     if (key !== null && fresh.has(key)) {
       if (job.if_exists !== "skip") break;
@@ -146,11 +194,11 @@ function planNext(jobs: readonly NewJob[], from: number, live: ReadonlyMap<strin
     }
     const other = key === null ? undefined : live.get(key);
     if (key !== null && other !== undefined) {
-      if (job.if_exists === "skip") {
+      if (job.if_exists === "skip" || isDone(other)) {
         plan.steps.push({ key });
         continue;
       }
-      refuseUnlessReplaceable(job, other);
+      refuseUnlessReplaceable(job, other, from + at);
       plan.replaced.push({ key, live: other });
     }
     if (key !== null) fresh.add(key);
@@ -159,12 +207,18 @@ function planNext(jobs: readonly NewJob[], from: number, live: ReadonlyMap<strin
   return plan;
 }
 
-function refuseUnlessReplaceable(job: NewJob, { id, state }: Live): void {
+function isDone({ state }: Live): boolean {
+  return state === "completed" || state === "failed";
+}
+
+function refuseUnlessReplaceable(job: NewJob, { id, state }: Live, index: number): void {
   if (job.if_exists === "fail") {
-    throw new LeaseError("key_exists", `key ${job.key} is taken by job ${id} (${state}): wait for it, or cancel it`);
+    const message = `key ${job.key} is taken by job ${id} (${state}): wait for it, or cancel it`;
+    throw new LeaseError("key_exists", message, { index });
   }
   if (state === "running") {
-    throw new LeaseError("key_exists", `key ${job.key} can't be replaced while job ${id} is running: cancel it first`);
+    const message = `key ${job.key} can't be replaced while job ${id} is running: cancel it first`;
+    throw new LeaseError("key_exists", message, { index });
   }
 }
 
@@ -183,7 +237,7 @@ async function insert(
   statement: "insertJobs" | "insertKeyed",
 ): Promise<number[]> {
   if (jobs.length === 0) return [];
-  const rows: SqlRow[] = await statements.run(connection, statement, jobColumns(jobs));
+  const rows: SqlRow[] = await statements.run(connection, statement, NEW_JOBS.params(jobs));
   const ids = rows.map(({ id }) => id as number);
   const inputs = jobs.flatMap(({ input }, index) => (input === null ? [] : [{ id: ids[index] as number, input }]));
   if (inputs.length > 0 && ids.length === jobs.length) {

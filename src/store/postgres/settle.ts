@@ -5,13 +5,13 @@
 
 import type { SqlRow } from "../../platform/platform.ts";
 import { auditText } from "../audit.ts";
-import { stateColumns } from "../rows.ts";
 import type { CheckpointRequest, RecoverRequest, SettleAnswer, SettleRequest } from "../store.ts";
 import { numbers, texts } from "./arrays.ts";
 import { fences, lossesOf } from "./claim.ts";
 import { freeChildren } from "./dependencies.ts";
+import { ENDINGS } from "./endings.ts";
 import { addRuns } from "./learned.ts";
-import type { Connection, Param } from "./link.ts";
+import type { Connection } from "./link.ts";
 import { inRounds } from "./rounds.ts";
 import type { Statements } from "./sql.ts";
 
@@ -128,7 +128,7 @@ async function endSome(
   awaited_too: boolean,
 ): Promise<number[]> {
   if (requests.length === 0) return [];
-  const rows = await statements.run(connection, verb, [...endingColumns(requests), awaited_too]);
+  const rows = await statements.run(connection, verb, [...ENDINGS.params(requests), awaited_too]);
   const ids = rows.map(({ id }) => id as number);
   if (!again || ids.length === requests.length) return ids;
   const left = requests.filter(({ id }) => !ids.includes(id));
@@ -138,41 +138,6 @@ async function endSome(
     texts(left.map(({ change }) => change.ended?.cause ?? null)),
   ]);
   return [...ids, ...before.map(({ id }) => id as number)];
-}
-
-function endingColumns(requests: readonly SettleRequest[]): Param[] {
-  const states = requests.map(({ change }) => stateColumns(change.state));
-  const results = requests.map(({ change }) => change.result);
-  const ends = requests.map(({ change }) => change.ended);
-  const processes = requests.map(({ process }) => process);
-  return [
-    numbers(requests.map(({ id }) => id)),
-    numbers(requests.map(({ token }) => token)),
-    texts(states.map(([name]) => name)),
-    numbers(states.map(([, run_at_ms]) => run_at_ms)),
-    numbers(states.map(([, , finished_at_ms]) => finished_at_ms)),
-    numbers(requests.map(({ change }) => change.failures)),
-    texts(results.map(({ cause }) => cause)),
-    numbers(results.map(({ exit_code }) => exit_code)),
-    texts(results.map(({ error }) => error)),
-    texts(results.map(({ output }) => output)),
-    texts(requests.map(({ change }) => change.reason)),
-    texts(ends.map((end) => end?.cause ?? null)),
-    numbers(ends.map((end) => end?.exit_code ?? null)),
-    texts(ends.map((end) => end?.signal ?? null)),
-    texts(ends.map((end) => end?.error ?? null)),
-    texts(ends.map((end) => end?.last_line ?? null)),
-    numbers(ends.map((end) => end?.beats ?? 0)),
-    texts(processes.map((process) => process?.boot_id ?? null)),
-    numbers(processes.map((process) => process?.pid ?? null)),
-    numbers(processes.map((process) => process?.pid_started ?? null)),
-    texts(
-      requests.map((request) =>
-        request.audit === null ? null : auditText(request, request.change.ended?.cause ?? "unknown"),
-      ),
-    ),
-    numbers(requests.map((request) => ("expires_at_ms" in request ? (request.expires_at_ms as number) : null))),
-  ];
 }
 
 /** A stale result is kept too, so that work done in vain leaves a trace. */

@@ -1,10 +1,11 @@
 /**
  * Every SQL statement of the hot paths, by the verb it serves. Each write by a holder carries
- * `state = 'running' AND token = …`: that is the fence. Statements take lists and answer for all of them at once; the
+ * `RUNNING AND token = …`: that is the fence. Statements take lists and answer for all of them at once; the
  * clock is read once in each, and `lease.` stands for the store's schema.
  */
 
 import { UNLEARNED_LEASE_MS } from "../../core/learning.ts";
+import { ENDINGS } from "./endings.ts";
 import { NEW_JOBS } from "./new_jobs.ts";
 
 const JOB_COLUMNS = [
@@ -14,6 +15,17 @@ const JOB_COLUMNS = [
 ]
   .join(" ")
   .split(" ");
+/** Of a job that has just been granted, these are known. */
+const FRESH_COLUMNS = [
+  "state",
+  "holder",
+  "cancel_requested_at_ms",
+  "finished_at_ms",
+  "last_beat_at_ms",
+  "progress",
+  "message",
+  "reason",
+];
 const columnsOf = (job: string) => JOB_COLUMNS.map((column) => `${job}.${column}`).join(", ");
 const inputOf = (job: string) =>
   `CASE WHEN ${job}.has_input THEN (SELECT data FROM lease.inputs WHERE job_id = ${job}.id) END AS input`;
@@ -30,6 +42,9 @@ const rows = (columns: Readonly<Record<string, string>>, first = 1) => {
   const lists = Object.values(columns).map((type, index) => `$${first + index}::${type}[]`);
   return `unnest(${lists.join(", ")}) WITH ORDINALITY AS given (${Object.keys(columns).join(", ")}, n)`;
 };
+
+/** Only a running job has an expiry. Said by it and not by the state, lest the planner walk through all that run. */
+const RUNNING = "jobs.expires_at_ms IS NOT NULL";
 
 // ── Acquire ────────────────────────────────────────────────────────────────────────────────────────────────────────
 // $1 holder, $2 host, $3 lease_ms, $4 count, $5 request, $6 whether due jobs come first, then the variant's own.
@@ -51,14 +66,10 @@ const GRANTED_MS = `coalesce(nullif(coalesce(jobs.lease_ms, $3::bigint), 0), (SE
   WHERE subject = CASE WHEN jobs.key IS NULL THEN 'queue ' || jobs.queue ELSE 'key ' || jobs.key END
   ), ${UNLEARNED_LEASE_MS})`;
 
-const answer = (granted: string) => `SELECT due.found AS due, ${columnsOf(granted)}, ${inputOf(granted)},
-    CASE WHEN ${granted}.token > 1 THEN (SELECT text FROM lease.checkpoints
-      WHERE job_id = ${granted}.id AND kind = 'progress' ORDER BY id DESC LIMIT 1) END AS checkpoint,
-    earlier.boot_id, earlier.pid, earlier.pid_started
-  FROM due LEFT JOIN ${granted} ON TRUE LEFT JOIN LATERAL (
-    SELECT boot_id, pid, pid_started FROM lease.attempts
-    WHERE ${granted}.token > 1 AND job_id = ${granted}.id AND attempt < ${granted}.token AND host = $2
-      AND pid IS NOT NULL ORDER BY attempt DESC LIMIT 1) AS earlier ON TRUE`;
+/** A grant as it is answered: what every new grant has in common is left out. */
+const GRANT_COLUMNS = JOB_COLUMNS.filter((column) => !FRESH_COLUMNS.includes(column));
+const answer = `SELECT due.found AS due, ${GRANT_COLUMNS.map((column) => `granted.${column}`).join(", ")},
+  ${inputOf("granted")} FROM due LEFT JOIN granted ON TRUE`;
 
 const acquire = (picked: string, more = "") => `WITH RECURSIVE ${CLOCK}, due AS MATERIALIZED (
     SELECT $6::boolean AND EXISTS (
@@ -67,11 +78,11 @@ const acquire = (picked: string, more = "") => `WITH RECURSIVE ${CLOCK}, due AS 
     UPDATE lease.jobs SET state = 'running', token = token + 1, holder = $1, started_at_ms = clock.ms,
       last_beat_at_ms = clock.ms, expires_at_ms = clock.ms + ${GRANTED_MS}, beats = 0, progress = NULL, message = NULL,
       reason = NULL
-    FROM clock WHERE jobs.id = ANY (ARRAY(SELECT id FROM picked)) AND state = 'pending' RETURNING jobs.*
+    FROM clock WHERE jobs.id = ANY (ARRAY(SELECT id FROM picked)) RETURNING jobs.*
   ), opened AS (
     INSERT INTO lease.attempts (job_id, attempt, worker, host, started_at_ms, lease_ms, request)
     SELECT id, token, $1, $2, started_at_ms, expires_at_ms - started_at_ms, $5::bigint FROM granted
-  ) ${answer("granted")}`;
+  ) ${answer}`;
 
 const NAMED = (task: string) => `SELECT picked.id FROM due, (
     SELECT name FROM unnest($7::text[]) AS asked (name) WHERE NOT ${isPaused("asked.name")}
@@ -84,60 +95,35 @@ const ALL = (task: string) => `SELECT picked.id FROM due, (
 
 // ── Settle ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const ENDING = {
-  id: "bigint",
-  token: "integer",
-  state: "text",
-  run_at_ms: "bigint",
-  finished_at_ms: "bigint",
-  failures: "integer",
-  cause: "text",
-  exit_code: "integer",
-  error: "text",
-  output: "text",
-  reason: "text",
-  end_cause: "text",
-  end_exit_code: "integer",
-  signal: "text",
-  end_error: "text",
-  last_line: "text",
-  beats: "bigint",
-  boot_id: "text",
-  pid: "bigint",
-  pid_started: "bigint",
-  audit: "text",
-  expires_at_ms: "bigint",
-};
-const AFTER_ENDING = Object.keys(ENDING).length + 1;
-
 /** With its last parameter false it leaves alone what others wait for: their fate belongs in the same transaction. */
-const settle = (fence: string) => `WITH ${CLOCK}, asked AS MATERIALIZED (SELECT * FROM ${rows(ENDING)}), ended AS (
+const settle = (fence: string) => `WITH ${CLOCK}, asked AS MATERIALIZED ${ENDINGS.sql}, ended AS (
     UPDATE lease.jobs SET state = asked.state, run_at_ms = coalesce(asked.run_at_ms, jobs.run_at_ms),
       finished_at_ms = asked.finished_at_ms, failures = asked.failures, cause = asked.cause,
       exit_code = asked.exit_code, error = asked.error, output = asked.output,
       reason = CASE WHEN asked.state = 'cancelled' THEN coalesce(asked.reason, jobs.reason) ELSE asked.reason END,
       holder = NULL, expires_at_ms = NULL, cancel_requested_at_ms = NULL
-    FROM asked WHERE jobs.id = asked.id AND jobs.state = 'running' AND jobs.token = asked.token
+    FROM asked WHERE jobs.id = asked.id AND ${RUNNING} AND jobs.token = asked.token
       AND (jobs.cancel_requested_at_ms IS NULL OR asked.state IN ('completed', 'cancelled'))
-      AND (NOT jobs.awaited OR asked.finished_at_ms IS NULL OR $${AFTER_ENDING}::boolean) ${fence}
-    RETURNING asked.n, jobs.id, jobs.task, jobs.awaited, greatest(asked.beats, jobs.beats) AS all_beats
+      AND (NOT jobs.awaited OR asked.finished_at_ms IS NULL OR $${ENDINGS.size + 1}::boolean) ${fence}
+    RETURNING asked.n, jobs.id, jobs.task, jobs.awaited, asked.token, asked.end_cause, asked.end_exit_code, asked.signal,
+      asked.end_error, asked.last_line, greatest(asked.beats, jobs.beats) AS beats, asked.boot_id, asked.pid,
+      asked.pid_started, asked.audit
   ), closed AS (
-    UPDATE lease.attempts SET ended_at_ms = clock.ms, cause = asked.end_cause, exit_code = asked.end_exit_code,
-      signal = asked.signal, error = asked.end_error, last_line = coalesce(asked.last_line, attempts.last_line),
-      beats = greatest(attempts.beats, ended.all_beats), boot_id = coalesce(attempts.boot_id, asked.boot_id),
-      pid = coalesce(attempts.pid, asked.pid), pid_started = coalesce(attempts.pid_started, asked.pid_started)
-    FROM ended JOIN asked USING (n), clock
-    WHERE attempts.job_id = asked.id AND attempts.attempt = asked.token AND asked.end_cause IS NOT NULL
+    UPDATE lease.attempts SET ended_at_ms = clock.ms, cause = ended.end_cause, exit_code = ended.end_exit_code,
+      signal = ended.signal, error = ended.end_error, last_line = coalesce(ended.last_line, attempts.last_line),
+      beats = greatest(attempts.beats, ended.beats), boot_id = coalesce(attempts.boot_id, ended.boot_id),
+      pid = coalesce(attempts.pid, ended.pid), pid_started = coalesce(attempts.pid_started, ended.pid_started)
+    FROM ended, clock
+    WHERE attempts.job_id = ended.id AND attempts.attempt = ended.token AND ended.end_cause IS NOT NULL
   ), noted AS (
     INSERT INTO lease.checkpoints (job_id, task, kind, token, at_ms, text)
-    SELECT ended.id, ended.task, 'error', asked.token, clock.ms, asked.audit FROM ended JOIN asked USING (n), clock
-    WHERE asked.audit IS NOT NULL ORDER BY n
+    SELECT id, task, 'error', token, clock.ms, audit FROM ended, clock WHERE audit IS NOT NULL ORDER BY n
   ) SELECT id, awaited FROM ended`;
 
 // ── The rest ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const insertJobs = `WITH ${CLOCK}, given AS (
-    SELECT *, greatest(coalesce(run_at_ms, clock.ms), clock.ms + delay_ms) AS due_ms FROM ${NEW_JOBS} AS job, clock
+    SELECT *, greatest(coalesce(run_at_ms, clock.ms), clock.ms + delay_ms) AS due_ms FROM ${NEW_JOBS.sql} AS job, clock
   ) INSERT INTO lease.jobs (state, queue, priority, run_at_ms, retries, lease_ms, created_at_ms, task, key, argv, cwd,
     settings, env, has_input)
   SELECT CASE WHEN blocked THEN 'blocked' WHEN due_ms > ms THEN 'scheduled' ELSE 'pending' END, queue, priority, due_ms,
@@ -164,7 +150,7 @@ const extend = `WITH ${CLOCK}, asked AS MATERIALIZED (SELECT *, clock.ms - beat_
       THEN greatest(last_beat_at_ms, asked.beat_at_ms) ELSE coalesce(asked.beat_at_ms, last_beat_at_ms) END,
     beats = greatest(jobs.beats, asked.beats), progress = coalesce(asked.progress, jobs.progress),
     message = coalesce(asked.message, jobs.message)
-  FROM asked WHERE jobs.id = asked.id AND jobs.state = 'running' AND jobs.token = asked.token
+  FROM asked WHERE jobs.id = asked.id AND jobs.token = asked.token AND ${RUNNING}
     AND jobs.expires_at_ms >= asked.ms
   RETURNING asked.n, jobs.expires_at_ms, jobs.cancel_requested_at_ms`;
 
@@ -181,10 +167,18 @@ export const SQL = {
   acquireOne: acquire(
     "SELECT id FROM lease.jobs, due WHERE id = $7 AND state = 'pending' AND NOT due.found LIMIT $4 FOR UPDATE OF jobs",
   ),
-  /** What an acquire was given whose answer was lost. $1 holder, $2 host, $3 request. */
+  /** What an acquire was given whose answer was lost. $1 holder, $2 request. */
   acquired: `WITH due AS (SELECT FALSE AS found), granted AS (
       SELECT jobs.* FROM lease.jobs JOIN lease.attempts ON job_id = id AND attempt = token
-      WHERE state = 'running' AND holder = $1 AND request = $3::bigint) ${answer("granted")}`,
+      WHERE state = 'running' AND holder = $1 AND request = $2::bigint) ${answer}`,
+  /** For jobs that have run before: where they left off, and what may be left of them on this host. */
+  earlier: `SELECT given.id, (SELECT text FROM lease.checkpoints
+      WHERE job_id = given.id AND kind = 'progress' ORDER BY id DESC LIMIT 1) AS checkpoint,
+      attempt.boot_id, attempt.pid, attempt.pid_started
+    FROM ${rows({ id: "bigint", token: "integer" })} LEFT JOIN LATERAL (
+      SELECT boot_id, pid, pid_started FROM lease.attempts
+      WHERE job_id = given.id AND attempt < given.token AND host = $3 AND pid IS NOT NULL
+      ORDER BY attempt DESC LIMIT 1) AS attempt ON TRUE`,
   promote: `WITH ${CLOCK}, due AS MATERIALIZED (SELECT id FROM lease.jobs, clock
       WHERE state = 'scheduled' AND run_at_ms <= clock.ms ORDER BY run_at_ms LIMIT $1 FOR UPDATE OF jobs SKIP LOCKED)
     UPDATE lease.jobs SET state = 'pending' WHERE id = ANY (ARRAY(SELECT id FROM due)) RETURNING id`,
@@ -195,6 +189,9 @@ export const SQL = {
   insertInputs: "INSERT INTO lease.inputs (job_id, data) SELECT * FROM unnest($1::bigint[], $2::bytea[])",
   liveByKey: `SELECT id, key, state, awaited FROM lease.jobs WHERE key = ANY ($1::text[]) AND finished_at_ms IS NULL`,
 
+  newestByKey: `SELECT DISTINCT ON (key) id, key, state FROM lease.jobs WHERE key = ANY ($1::text[])
+    ORDER BY key, id DESC`,
+
   extend,
   fences: "SELECT id, state, token, awaited FROM lease.jobs WHERE id = ANY ($1::bigint[])",
   noteProcess: `UPDATE lease.attempts SET boot_id = given.boot_id, pid = given.pid, pid_started = given.pid_started
@@ -203,13 +200,13 @@ export const SQL = {
   insertLogs: `INSERT INTO lease.logs (job_id, attempt, start, bytes, data)
     SELECT given.id, given.token, given.start, given.bytes, given.data
     FROM ${rows({ id: "bigint", token: "integer", start: "bigint", bytes: "bigint", data: "bytea" })}
-    JOIN lease.jobs ON jobs.id = given.id AND jobs.token = given.token AND jobs.state = 'running'
+    JOIN lease.jobs ON jobs.id = given.id AND jobs.token = given.token AND ${RUNNING}
     ON CONFLICT DO NOTHING`,
   trimLogs: `DELETE FROM lease.logs
     USING ${rows({ id: "bigint", token: "integer", head_bytes: "bigint", keep_from: "bigint" })}, lease.jobs
     WHERE logs.job_id = given.id AND logs.attempt = given.token AND logs.start >= given.head_bytes
       AND logs.start + logs.bytes <= given.keep_from
-      AND jobs.id = given.id AND jobs.token = given.token AND jobs.state = 'running'`,
+      AND jobs.id = given.id AND jobs.token = given.token AND ${RUNNING}`,
   lastLogs: `SELECT wanted.job_id, piece.* FROM unnest($1::bigint[], $2::integer[]) AS wanted (job_id, attempt)
     CROSS JOIN LATERAL (SELECT start, bytes, data FROM lease.logs
       WHERE logs.job_id = wanted.job_id AND logs.attempt = wanted.attempt ORDER BY start DESC LIMIT $3) AS piece
@@ -229,7 +226,7 @@ export const SQL = {
     ORDER BY given.n`,
   checkpoint: `WITH ${CLOCK}, held AS MATERIALIZED (
       SELECT given.*, jobs.task, clock.ms FROM ${rows({ id: "bigint", token: "integer", text: "text" })}
-      JOIN lease.jobs ON jobs.id = given.id AND jobs.token = given.token AND jobs.state = 'running', clock
+      JOIN lease.jobs ON jobs.id = given.id AND jobs.token = given.token AND ${RUNNING}, clock
       WHERE jobs.expires_at_ms >= clock.ms ORDER BY jobs.id FOR NO KEY UPDATE OF jobs
     ) INSERT INTO lease.checkpoints (job_id, task, kind, token, at_ms, text)
     SELECT id, task, 'progress', token, ms, text FROM held ORDER BY n RETURNING job_id AS id, token`,

@@ -58,13 +58,13 @@ export class PostgresStore implements Contract.Store {
     this.#news = new News(options);
   }
 
-  async enqueue(batch: readonly NewJob[]): Promise<Contract.Enqueued[]> {
+  async enqueue(batch: readonly NewJob[], options: Contract.EnqueueOptions = {}): Promise<Contract.Enqueued[]> {
     if (batch.length === 0) return [];
     checkAll(batch);
-    if (batch.every(isPlain) && batch.length <= GATHERED) {
+    if (options.acquire === undefined && batch.every(isPlain) && batch.length <= GATHERED) {
       return (await this.#plain.ask(batch)).map((id) => ({ id, created: true }));
     }
-    return this.#once("urgent", enqueue, batch);
+    return this.#once("urgent", enqueue, batch, options);
   }
 
   enqueueAll(batches: AsyncIterable<readonly NewJob[]>) {
