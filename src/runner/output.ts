@@ -1,5 +1,6 @@
 /** A job's result: what it wrote into the file that LEASE_OUTPUT names. */
 
+import { platform } from "#platform";
 import { existsSync, mkdirSync, statSync } from "node:fs";
 import { open, rm } from "node:fs/promises";
 import { join } from "node:path";
