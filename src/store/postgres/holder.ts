@@ -1,9 +1,18 @@
 /** What the holders of leases ask of the store, each verb gathered over all slots of the process into one statement. */
 
 import type { Clock } from "../../core/clock.ts";
-import type { ExtendAnswer, ExtendRequest, LogWrite, ProcessNote, SettleAnswer, SettleRequest } from "../store.ts";
+import type {
+  AcquireRequest,
+  ExtendAnswer,
+  ExtendRequest,
+  Grant,
+  LogWrite,
+  ProcessNote,
+  SettleAnswer,
+  SettleRequest,
+} from "../store.ts";
 import type { TimedExtend } from "./claim.ts";
-import { appendLogs, extend, noteProcess } from "./claim.ts";
+import { acquire, appendLogs, extend, noteProcess, promote, PROMOTE_LIMIT } from "./claim.ts";
 import { Gather } from "./gather.ts";
 import { inRounds } from "./rounds.ts";
 import type { Session } from "./session.ts";
@@ -42,6 +51,20 @@ export class Holder {
     this.#session = session;
     this.#statements = statements;
     this.#clock = clock;
+  }
+
+  /** `number` names this call, so that one whose answer was lost can be told again. */
+  async acquire(request: AcquireRequest, number: number): Promise<Grant[]> {
+    for (let due_first = true; ;) {
+      const grants = await this.#session.run(
+        (connection, again) => acquire(this.#statements, connection, request, { number, due_first, again }),
+        QUICK,
+      );
+      if (grants !== null) return grants;
+      // When others are at it already, their promotions count as not yet there.
+      const promoted = await this.#session.run((connection) => promote(this.#statements, connection), QUICK);
+      if (promoted < PROMOTE_LIMIT) due_first = false;
+    }
   }
 
   extend(requests: readonly ExtendRequest[]): Promise<ExtendAnswer[]> {

@@ -8,7 +8,7 @@ import type { SweepCounts, WorkerRecord } from "../../core/records.ts";
 import type { CheckpointQuery, ExpiredQuery, ListQuery, LogQuery, PruneQuery, Selection } from "../queries.ts";
 import type * as Contract from "../store.ts";
 import { cancel, noteRecovery, recovery, retry, setPaused } from "./change.ts";
-import { acquire, promote, promoteAll, PROMOTE_LIMIT } from "./claim.ts";
+import { promoteAll } from "./claim.ts";
 import { checkAll, enqueue, enqueueAll, insertPlain, isPlain, onlyOnce } from "./enqueue.ts";
 import { Gather } from "./gather.ts";
 import { Holder, QUICK, waysOf } from "./holder.ts";
@@ -71,18 +71,8 @@ export class PostgresStore implements Contract.Store {
     return this.#once("urgent", enqueueAll, onlyOnce(batches));
   }
 
-  async acquire(request: Contract.AcquireRequest) {
-    const number = Math.floor(this.#options.random() * Number.MAX_SAFE_INTEGER);
-    for (let due_first = true; ;) {
-      const grants = await this.#session.run(
-        (connection, again) => acquire(this.#statements, connection, request, { number, due_first, again }),
-        QUICK,
-      );
-      if (grants !== null) return grants;
-      // When others are at it already, their promotions count as not yet there.
-      const promoted = await this.#session.run((connection) => promote(this.#statements, connection), QUICK);
-      if (promoted < PROMOTE_LIMIT) due_first = false;
-    }
+  acquire(request: Contract.AcquireRequest) {
+    return this.#holder.acquire(request, Math.floor(this.#options.random() * Number.MAX_SAFE_INTEGER));
   }
 
   extend(requests: readonly Contract.ExtendRequest[]) {
@@ -243,6 +233,11 @@ export class PostgresStore implements Contract.Store {
   /** The database's clock is not this machine's. */
   async noticeJump() {
     return false;
+  }
+
+  async transfer() {
+    const { PostgresTransfer } = await import("./transfer.ts");
+    return new PostgresTransfer(this.#statements, this.#session);
   }
 
   now() {

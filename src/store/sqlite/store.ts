@@ -267,6 +267,11 @@ export class SqliteStore implements Contract.Store {
     return this.#writer.write(RANK.housekeeping, () => noticeJump(this.#statements, reading));
   }
 
+  async transfer() {
+    const { SqliteTransfer } = await import("./transfer.ts");
+    return new SqliteTransfer(this.#statements, this.#writer);
+  }
+
   async now() {
     return this.#now();
   }
