@@ -144,8 +144,12 @@ const PLACE = "{}";
 
 function textReader({ defaults, shell }: BulkOptions): Reader {
   const make = shell === undefined ? wordsMaker(defaults.argv) : shellMaker(shell);
+  const { key } = defaults;
+  if (key !== null && !key.includes(PLACE)) {
+    throw new LeaseError("usage", `--key ${key} can have one live job, not one per line: write {} in it for the line`);
+  }
   return (line) => {
-    const job = { ...defaults, argv: make(line) };
+    const job = { ...defaults, argv: make(line), key: key?.replaceAll(PLACE, () => line) ?? null };
     checkNewJob(job);
     return job;
   };

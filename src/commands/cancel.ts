@@ -5,7 +5,7 @@ import { jsonLine } from "../view/json.ts";
 import { command } from "./cli/define.ts";
 import { JSON_FLAG } from "./cli/shared.ts";
 import { withStore } from "./context.ts";
-import { idPages, SELECTION_FLAGS, selectionOf } from "./job_ids.ts";
+import { idPages, noSuchJobs, SELECTION_FLAGS, selectionOf } from "./job_ids.ts";
 
 const CANCELLABLE = ["blocked", "scheduled", "retrying", "pending", "running"] as const;
 
@@ -41,14 +41,17 @@ export default command({
     const states = lists.status.length === 0 ? CANCELLABLE : lists.status;
     return withStore(args, io, { create: false }, async ({ store }) => {
       let all = true;
+      const unknown: number[] = [];
       for await (const ids of idPages(store, "cancel", only, states)) {
         for (const answer of await store.cancel(ids, args.reason ?? null)) {
           all &&= isDone(answer);
           if (args.json) io.stdout(jsonLine(answer));
           else if (isDone(answer)) io.stdout(`${answer.id} ${answer.status}\n`);
-          else io.stderr(`lease: ${complaint(answer)}\n`);
+          else if (answer.status === "unknown") unknown.push(answer.id);
+          else io.stderr(`lease: job ${answer.id} is ${answer.state} already: there is nothing to cancel\n`);
         }
       }
+      for (const line of noSuchJobs(unknown)) io.stderr(`lease: ${line}\n`);
       return all ? 0 : 1;
     });
   },
@@ -56,8 +59,4 @@ export default command({
 
 function isDone({ status }: CancelAnswer): boolean {
   return status === "cancelled" || status === "cancelling";
-}
-
-function complaint({ id, status, state }: CancelAnswer): string {
-  return status === "unknown" ? `there is no job ${id}` : `job ${id} is ${state} already: there is nothing to cancel`;
 }

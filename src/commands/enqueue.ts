@@ -22,7 +22,7 @@ export default command({
     },
     lines: {
       type: "boolean",
-      description: "The lines are words: each takes the place of {} in the command, or goes behind it",
+      description: "The lines are words: each takes the place of {} in the command and --key, or goes behind it",
       section: BULK,
     },
   },

@@ -15,6 +15,7 @@ import { overviewView } from "./inspect/overview.ts";
 import { pagesView } from "./inspect/pages.ts";
 import type { Seen, View } from "./inspect/view.ts";
 import { watch } from "./inspect/watch.ts";
+import { noSuchJobs } from "./job_ids.ts";
 import { queueRemarks } from "./queue_names.ts";
 import type { Store } from "../store/store.ts";
 
@@ -72,7 +73,7 @@ type Printing = Pick<InspectArgs, "json" | "tsv" | "queue"> & { color: "auto" | 
 async function print(store: Store, view: View, args: Printing, io: Io): Promise<number> {
   const screen = screenOf(args.color, io, await store.now());
   if (args.tsv && view.tsv !== null) io.stdout(tsvHeader(view.tsv));
-  const missing: string[] = [];
+  const missing: number[] = [];
   let is_empty = true;
   let pages = 0;
   for await (const seen of view.look(store, screen.now_ms, !args.json && !args.tsv && view.tsv !== null)) {
@@ -85,7 +86,7 @@ async function print(store: Store, view: View, args: Printing, io: Io): Promise<
   // Perhaps the name is misspelt.
   const [remark] = is_empty && args.queue !== undefined ? await queueRemarks(store, [args.queue]) : [];
   if (remark) io.stderr(`lease: ${visible(remark)}\n`);
-  for (const complaint of missing) io.stderr(`lease: ${complaint}\n`);
+  for (const complaint of noSuchJobs(missing)) io.stderr(`lease: ${complaint}\n`);
   return missing.length > 0 ? 1 : 0;
 }
 

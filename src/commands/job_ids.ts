@@ -40,6 +40,17 @@ export async function nothingMatched(store: Store, verb: string, { task, queues 
   return new LeaseError("nothing_matched", `there is nothing to ${verb}${remark ? `: ${remark}` : where.join("")}`);
 }
 
+/** One line per gap, not per job: a range may be much larger than the store. */
+export function noSuchJobs(ids: readonly number[]): string[] {
+  const gaps: [from: number, to: number][] = [];
+  for (const id of ids) {
+    const last = gaps.at(-1);
+    if (last?.[1] === id - 1) last[1] = id;
+    else gaps.push([id, id]);
+  }
+  return gaps.map(([from, to]) => (from === to ? `there is no job ${from}` : `there are no jobs ${from}-${to}`));
+}
+
 const PAGE = 1_000;
 
 /** In the order of their ids, in pages; `states` narrows what flags select, ids mean themselves. */

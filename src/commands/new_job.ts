@@ -34,8 +34,11 @@ export type JobLists = Record<ListName, string[]>;
 
 export async function newJob(args: JobArgs, lists: JobLists, words: readonly string[], io: Io): Promise<NewJob> {
   const text = (name: keyof JobArgs) => args[name] as string | undefined;
+  checkBytes([...Object.values(args), ...lists.env, ...words], "/proc/self/cmdline", "the command line");
   const priority = text("priority");
   const delay = text("delay");
+  const env = Object.assign({}, ...lists.env.map((text_) => parseEnv(text_, "--env", io.env)));
+  checkBytes(Object.values(env), "/proc/self/environ", "a variable of --env");
   return {
     argv: argvOf(text("shell"), words),
     queue: text("queue") ?? DEFAULT_QUEUE,
@@ -45,7 +48,7 @@ export async function newJob(args: JobArgs, lists: JobLists, words: readonly str
     priority: priority === undefined ? 0 : parseInteger(priority, "--priority"),
     input: await inputOf(text("input")),
     cwd: folderOf(text("cwd")),
-    env: Object.assign({}, ...lists.env.map((text_) => parseEnv(text_, "--env", io.env))),
+    env,
     settings: settingsOf(args),
     run_at_ms: await momentOf(text("at"), delay),
     delay_ms: delay === undefined ? 0 : parseDuration(delay, "--delay"),
@@ -63,7 +66,6 @@ async function momentOf(at: string | undefined, delay: string | undefined): Prom
 }
 
 function argvOf(shell: string | undefined, words: readonly string[]): readonly string[] {
-  if ([shell ?? "", ...words].some((word) => word.includes(REPLACEMENT))) refuseBrokenText();
   if (shell === undefined) return words;
   if (words.length > 0) {
     throw new LeaseError("usage", `-c takes the whole line; "${words[0]}" is one word too many (quote the line)`);
@@ -75,12 +77,16 @@ function argvOf(shell: string | undefined, words: readonly string[]): readonly s
 /** What stands for bytes that are not UTF-8 once the runtime has read them. */
 const REPLACEMENT = "\uFFFD";
 
-/** The command would be run with other bytes than were given. The kernel still has them as they were. */
-function refuseBrokenText(): void {
+/**
+ * The job would be made of other bytes than were given: another key, another input. The kernel still has them as they
+ * were, in `path`.
+ */
+function checkBytes(values: readonly unknown[], path: string, name: string): void {
+  if (!values.some((value) => typeof value === "string" && value.includes(REPLACEMENT))) return;
   try {
-    new TextDecoder("utf-8", { fatal: true }).decode(lazyFs().readFileSync("/proc/self/cmdline"));
+    new TextDecoder("utf-8", { fatal: true }).decode(lazyFs().readFileSync(path));
   } catch {
-    throw new LeaseError("invalid_job", "the command is not valid UTF-8: pass such data by --input @FILE");
+    throw new LeaseError("invalid_job", `${name} is not valid UTF-8: pass such data by --input @FILE`);
   }
 }
 

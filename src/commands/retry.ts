@@ -5,7 +5,7 @@ import { jsonLine } from "../view/json.ts";
 import { command } from "./cli/define.ts";
 import { JSON_FLAG } from "./cli/shared.ts";
 import { withStore } from "./context.ts";
-import { idPages, SELECTION_FLAGS, selectionOf } from "./job_ids.ts";
+import { idPages, noSuchJobs, SELECTION_FLAGS, selectionOf } from "./job_ids.ts";
 
 const FINISHED = ["completed", "failed", "cancelled"] as const;
 
@@ -37,21 +37,23 @@ export default command({
     const states = lists.status.length === 0 ? (["failed"] as const) : lists.status;
     return withStore(args, io, { create: false }, async ({ store }) => {
       let all = true;
+      const unknown: number[] = [];
       for await (const ids of idPages(store, "retry", only, states)) {
         for (const answer of await store.retry(ids)) {
           all &&= answer.status === "pending";
           if (args.json) io.stdout(jsonLine(answer));
           else if (answer.status === "pending") io.stdout(`${answer.id} pending\n`);
+          else if (answer.status === "unknown") unknown.push(answer.id);
           else io.stderr(`lease: ${complaint(answer)}\n`);
         }
       }
+      for (const line of noSuchJobs(unknown)) io.stderr(`lease: ${line}\n`);
       return all ? 0 : 1;
     });
   },
 });
 
 function complaint({ id, status, state }: RetryAnswer): string {
-  if (status === "unknown") return `there is no job ${id}`;
   if (status === "key_taken") return `job ${id} can't run again while another job with its key is live`;
   return `job ${id} is ${state}: only finished jobs can be retried`;
 }

@@ -12,7 +12,7 @@ import type { Report } from "../roles/report.ts";
 import type { Store } from "../store/store.ts";
 import { jobJson, jsonLine } from "../view/json.ts";
 import { quote } from "../view/quote.ts";
-import { visible } from "../view/text.ts";
+import { visible, withoutPassword } from "../view/text.ts";
 import { relative } from "../view/time.ts";
 import { VERSION } from "./build.ts";
 import type { Io } from "./cli/define.ts";
@@ -123,7 +123,8 @@ export default command({
         await (signals.first === null ? output.flushed() : soon(output.flushed()));
         if (output.error !== null) throw output.error;
         if (args.json) io.stderr(jsonLine(jobJson(end)));
-        return await conclude(store, end, signals.first, report);
+        const where = given.has("store") ? ` --store ${quote(withoutPassword(args.store ?? ""))}` : "";
+        return await conclude({ store, job: end, signal: signals.first, report, where });
       } finally {
         signals.stop();
         await foreground.end();
@@ -173,11 +174,20 @@ function replay(job: Job, report: Report): number {
   return job.id;
 }
 
+interface End {
+  store: Store;
+  job: Job;
+  signal: Signal | null;
+  report: Report;
+  /** The flag that names the store, for a command that comes back to it. */
+  where: string;
+}
+
 /** The exit code, and a line where that alone does not tell. */
-async function conclude(store: Store, job: Job, signal: Signal | null, report: Report): Promise<number> {
+async function conclude({ store, job, signal, report, where }: End): Promise<number> {
   const { id, key, state } = job;
   if (!isFinished(state)) {
-    const back = key === null ? `lease logs -f ${id}` : `lease run --key ${quote(key)}`;
+    const back = key === null ? `lease logs${where} -f ${id}` : `lease run${where} --key ${quote(key)}`;
     if (state.name === "running") report("info", `left job ${id}, which goes on; come back with: ${back}`);
     else report("info", `left job ${id}, which is ${state.name}; go on with: ${back}`);
     return signalCode(signal ?? "SIGINT");

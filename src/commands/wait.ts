@@ -66,9 +66,10 @@ export default command({
       }
       if (code === TIMED_OUT) io.stderr(`lease: ${await whatIsLeft(store, only, timeout_ms ?? 0)}\n`);
       const told = code === null && args.any ? await firstEnded(store, only) : null;
-      if (args.json) await printJson(store, told === null ? only : { ids: [told.id] }, io);
+      const ended = told === null ? only : { ids: [told.id] };
+      if (args.json) await printJson(store, ended, io);
       if (code === TIMED_OUT) return TIMED_OUT;
-      return told === null ? await outcome(store, only, io) : exitCodeOf(store, told);
+      return outcome(store, ended, io);
     });
   },
 });

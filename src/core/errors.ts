@@ -54,6 +54,11 @@ export class LeaseError extends Error {
   }
 }
 
+/** Whether it is the store as a whole that can't be used, and not what was asked of it. */
+export function isStoreTrouble(error: unknown): boolean {
+  return error instanceof LeaseError && error.code.startsWith("store_");
+}
+
 /** A broken promise inside the program, never the user's doing: fail loudly instead of writing something wrong. */
 export function assert(condition: unknown, promise: string): asserts condition {
   if (!condition) throw new Error(`broken promise: ${promise}`);

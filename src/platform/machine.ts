@@ -2,7 +2,7 @@
  * This machine and its processes, with the identity that tells a live process from a reused pid.
  */
 
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
 import process from "node:process";
 import type { MachineTime } from "../core/clock.ts";
@@ -10,18 +10,35 @@ import type { ProcessIdentity } from "../core/records.ts";
 
 export const host = hostname();
 
+function machineBoot(): string {
+  return readOrNull("/proc/sys/kernel/random/boot_id")?.trim() ?? "unknown";
+}
+
 let boot_id: string | undefined;
 
-/** Changes with every boot, so that a pid noted before one is never taken for a process after it. */
+/**
+ * Changes with every boot, so that a pid noted before one is never taken for a process after it, and names the
+ * namespace of pids: containers of one machine may share its name and its boot, and have other processes of that pid.
+ */
 export function bootId(): string {
-  boot_id ??= readOrNull("/proc/sys/kernel/random/boot_id")?.trim() ?? "unknown";
+  boot_id ??= machineBoot() + pidNamespace();
   return boot_id;
 }
+
+function pidNamespace(): string {
+  try {
+    return `/${readlinkSync("/proc/self/ns/pid")}`;
+  } catch {
+    return "";
+  }
+}
+
+const bootOf = (id: string): string => id.split("/", 1)[0] ?? id;
 
 /** What processes of one machine can compare to notice that its clock was set, or that it slept. */
 export function machineTime(): MachineTime {
   return {
-    boot_id: bootId(),
+    boot_id: machineBoot(),
     uptime_ms: Math.round(Number(readOrNull("/proc/uptime")?.split(" ")[0] ?? Number.NaN) * 1_000),
     suspends: Number(readOrNull("/sys/power/suspend_stats/success") ?? 0),
   };
@@ -85,9 +102,15 @@ function livingProcesses(): number[] | null {
 
 /** True only with proof: on this boot of this machine the pid is gone, or belongs to a younger process. */
 export function isProvenDead(identity: ProcessIdentity): boolean {
-  if (bootId() === "unknown" || identity.pid_started === 0) return false;
-  if (identity.boot_id !== bootId()) return true;
+  if (bootOf(bootId()) === "unknown" || identity.pid_started === 0) return false;
+  // Of another container all that can be known from here is whether it is from before the last boot.
+  if (identity.boot_id !== bootId()) return bootOf(identity.boot_id) !== bootOf(bootId());
   return processStat(identity.pid)?.started !== identity.pid_started;
+}
+
+/** True only with proof, too: of a process in another container neither this nor the opposite can be known. */
+export function isProvenAlive({ boot_id: boot, pid, pid_started }: ProcessIdentity): boolean {
+  return pid_started !== 0 && boot === bootId() && processStat(pid)?.started === pid_started;
 }
 
 /** Linux counts a process's start in hundredths of a second, whatever its own clock ticks at. */
@@ -96,8 +119,8 @@ const TICK_MS = 10;
 /** How long a process has been running, by the clock that nobody can set; null when it is gone or can't be known. */
 export function runningFor_ms(identity: ProcessIdentity): number | null {
   const uptime_s = Number.parseFloat(readOrNull("/proc/uptime") ?? "");
-  if (Number.isNaN(uptime_s) || identity.pid_started === 0 || identity.boot_id !== bootId()) return null;
-  return isProvenDead(identity) ? null : uptime_s * 1_000 - identity.pid_started * TICK_MS;
+  if (Number.isNaN(uptime_s) || !isProvenAlive(identity)) return null;
+  return uptime_s * 1_000 - identity.pid_started * TICK_MS;
 }
 
 function readOrNull(path: string): string | null {

@@ -20,7 +20,7 @@ import type { Stream } from "../platform/platform.ts";
 import { LAST_LINES, LineCounter, Tail } from "../runner/lines.ts";
 import { LogCapture } from "../runner/log.ts";
 import { openLogFile } from "../runner/log_file.ts";
-import { readOutput } from "../runner/output.ts";
+import { outputPath, readOutput } from "../runner/output.ts";
 import { Run, type Exit } from "../runner/run.ts";
 import { jobEnvironment } from "../runner/start.ts";
 import { Keeper } from "./keeper.ts";
@@ -133,7 +133,7 @@ export class Attempt {
     // A stop may have come while the remains of an earlier attempt were cleared away, or the end of the lease.
     if (this.lease.remaining() <= 0) this.#lose("it ran out before the start");
     if (this.#stop !== null) return this.#describe(NEVER_RAN, null);
-    const output_path = `${scratch}/output-${job.id}-${token}`;
+    const output_path = outputPath(scratch, job.id, token);
     const argv = [...this.#options.handler, ...job.argv];
     const file = openLogFile(log_dir, job.id, token, argv, (error) =>
       this.#say("warn", `its log file can't be written: ${errorText(error)}`),

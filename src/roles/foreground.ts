@@ -46,6 +46,11 @@ export class Foreground {
   #granted: Lease | null = null;
   #id = 0;
   #stop: "cancel" | "give_back" | "leave" | null = null;
+  /** Asked to hurry already. */
+  #hurried = false;
+  /** The end can't be written down: nothing to wait for any more. */
+  #unwritten = false;
+  readonly #abandoned = Promise.withResolvers<null>();
   #swept_ms = -Infinity;
   #ring = () => {};
 
@@ -104,7 +109,10 @@ export class Foreground {
     if (this.#stop !== null) return this.#hurry();
     this.#stop = "cancel";
     // Written down as well, so that it holds even if we are killed before the job has ended.
-    this.#options.store.cancel([this.#id], reason).catch(() => {});
+    this.#options.store.cancel([this.#id], reason).catch(() => {
+      this.#unwritten = true;
+      this.#ring();
+    });
     for (const attempt of this.#running) attempt.cancel();
     this.#ring();
   }
@@ -129,8 +137,17 @@ export class Foreground {
     this.#ring();
   }
 
+  /** The first time what runs is killed; after that not even its end is waited for, which a full disk may never take. */
   #hurry(): void {
+    if (this.#hurried) this.#abandon();
+    this.#hurried = true;
     for (const attempt of this.#running) attempt.kill();
+  }
+
+  #abandon(): void {
+    this.#unwritten = true;
+    this.#abandoned.resolve(null);
+    this.#ring();
   }
 
   /** One look: null when there is more to do. */
@@ -139,7 +156,7 @@ export class Foreground {
     const [job] = await this.#options.store.jobs([this.#id]);
     if (job === null || job === undefined) throw new LeaseError("no_such_job", `job ${this.#id} was deleted`);
     await this.#catchUp(job);
-    if (isFinished(job.state) || this.#stop === "leave" || this.#stop === "give_back") return job;
+    if (isFinished(job.state) || this.#unwritten || this.#stop === "leave" || this.#stop === "give_back") return job;
     this.#granted = await this.#acquire(job);
     if (this.#granted === null && !(await this.#recover(job))) await this.#rest(job);
     return null;
@@ -207,7 +224,8 @@ export class Foreground {
     this.#granted = null;
     const timer = setInterval(() => this.#cancels.lookSoon(), LOOK_EVERY_MS);
     try {
-      const release = await attempt.settled;
+      const release = await Promise.race([attempt.settled, this.#abandoned.promise]);
+      if (release === null) return;
       const said = settledText(lease, release);
       // How it ended for good is for whoever asked to say.
       if (release.status === "applied" && !isFinished(release.change.state) && said !== null) report(...said);

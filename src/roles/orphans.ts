@@ -6,7 +6,7 @@
 import type { Clock } from "../core/clock.ts";
 import { sleep } from "../core/clock.ts";
 import type { ProcessIdentity } from "../core/records.ts";
-import { environments, isProvenDead, processGroup } from "../platform/machine.ts";
+import { environments, isProvenAlive, processGroup } from "../platform/machine.ts";
 import { groupLives, signalGroup } from "../runner/group.ts";
 
 export interface Remains {
@@ -33,7 +33,7 @@ function groupsOf(remains: Remains, marked: MarkedProcesses): number[] {
   const groups = marked.of(remains).map(processGroup);
   const { process } = remains;
   // A noted leader that still lives needs no marks, which a program may have taken out of its environment.
-  if (process !== null && process.pid_started !== 0 && !isProvenDead(process)) groups.push(process.pid);
+  if (process !== null && isProvenAlive(process)) groups.push(process.pid);
   return [...new Set(groups.filter((group) => group !== null))];
 }
 

@@ -16,7 +16,7 @@ import { Attempt, type AttemptOptions } from "./attempt.ts";
 import { assemble } from "./assemble.ts";
 import { CancelWatch } from "./cancel_watch.ts";
 import type { Patience } from "./patience.ts";
-import type { PoolStatistics, WorkerPoolOptions } from "./pool_options.ts";
+import { currentJobs, type PoolStatistics, type WorkerPoolOptions } from "./pool_options.ts";
 import { preempt } from "./preempt.ts";
 import type { Registration } from "./registry.ts";
 import { settledText } from "./settled_text.ts";
@@ -41,11 +41,13 @@ export class WorkerPool {
   #accepting = true;
   #acquiring = false;
   #again = false;
-  #taken = 0;
+  /** Jobs that it may still take. */
+  #left: number;
   #unwatch = () => {};
   #cancelPoll = () => {};
   #cancelDrain = () => {};
   #cancelDue = () => {};
+  #starting = false;
   #stopped = false;
   #totals = { completed: 0, failed: 0, other: 0 };
 
@@ -58,6 +60,7 @@ export class WorkerPool {
     ({ slots: this.#slots, registration: this.#registration, manager: this.#manager, sweep: this.#sweep } = parts);
     ({ attempt_options: this.#attempt_options, patience: this.#patience } = parts);
     this.#options = options;
+    this.#left = options.max_jobs ?? Infinity;
     this.#cancels = new CancelWatch({ store, clock, worker_id: this.worker_id, running: this.#running });
     this.#ahead = new Ahead({ clock, giveBack: (lease) => this.#giveBack(lease) });
     this.finished = this.#finish.promise;
@@ -68,7 +71,10 @@ export class WorkerPool {
   }
 
   async start(): Promise<void> {
-    await this.#registration.register();
+    this.#starting = true;
+    await this.#registration.register().finally(() => (this.#starting = false));
+    // Told to stop in the meantime.
+    if (!this.#accepting) return this.#endIfDone();
     mkdirSync(this.#attempt_options.scratch, { mode: 0o700 });
     this.#unwatch = this.#options.store.watch(() => this.#wake());
     if (this.#options.sweep) this.#sweep.start();
@@ -102,17 +108,12 @@ export class WorkerPool {
   }
 
   statistics(): PoolStatistics {
-    const now_ms = this.#options.clock.mono_ms();
     return {
       worker_id: this.worker_id,
       state: this.#stopped ? "stopped" : this.#accepting ? "working" : "draining",
       slots: slotStates(this.#slots.total, this.#running.size, this.#accepting),
       ...this.#totals,
-      current: [...this.#running].map(({ lease, last_beat_ms }) => ({
-        job: lease.job.id,
-        attempt: lease.token,
-        last_beat_ms_ago: Math.round(now_ms - last_beat_ms),
-      })),
+      current: currentJobs(this.#running, this.#options.clock.mono_ms()),
     };
   }
 
@@ -132,10 +133,8 @@ export class WorkerPool {
 
   /** Leases to ask for: for free slots, and ahead for busy ones. */
   #wanted(): number {
-    const { max_jobs } = this.#options;
     const slots = this.#slots.total;
-    const left = max_jobs === null ? Infinity : max_jobs - this.#taken;
-    return Math.min(Math.max(0, slots - this.#running.size) + this.#ahead.wanted(slots), left);
+    return Math.min(Math.max(0, slots - this.#running.size) + this.#ahead.wanted(slots), this.#left);
   }
 
   #fill(): void {
@@ -168,7 +167,7 @@ export class WorkerPool {
   #acquired(leases: readonly Lease[], wanted: number): void {
     this.#acquiring = false;
     this.#patience.restore();
-    this.#taken += leases.length;
+    this.#left -= leases.length;
     for (const lease of leases) {
       if (this.#running.size < this.#slots.total) this.#begin(lease);
       else this.#ahead.add(lease);
@@ -180,7 +179,7 @@ export class WorkerPool {
   }
 
   #makeRoom(): void {
-    if (this.#options.preempt !== true || this.#running.size < this.#slots.total) return;
+    if (this.#options.preempt !== true || this.#running.size < this.#slots.total || this.#left === 0) return;
     preempt(this.#options, this.#running, forcedGrace(this.#options.kill_grace_ms)).catch(() => {});
   }
 
@@ -194,7 +193,7 @@ export class WorkerPool {
   }
 
   #giveBack(lease: Lease): void {
-    this.#taken -= 1;
+    this.#left += 1;
     this.#keep(this.#manager.release(lease, { end: NOT_STARTED }), lease);
   }
 
@@ -203,6 +202,7 @@ export class WorkerPool {
     const settled = release.then(
       (answer) => this.#settled(lease, answer),
       (error) => {
+        this.#patience.unwritten = error;
         this.#options.report("error", `job ${lease.job.id}: its end could not be written: ${errorText(error)}`);
       },
     );
@@ -276,10 +276,8 @@ export class WorkerPool {
   }
 
   #endIfDone(): void {
-    const { max_jobs } = this.#options;
-    const spent = max_jobs !== null && this.#taken >= max_jobs;
-    if ((this.#accepting && !spent) || this.#acquiring || !this.#idle) return;
-    void this.#end(null);
+    if ((this.#accepting && this.#left > 0) || this.#starting || this.#acquiring || !this.#idle) return;
+    void this.#end(this.#patience.unwritten);
   }
 
   async #end(error: unknown): Promise<void> {

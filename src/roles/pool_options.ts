@@ -7,6 +7,7 @@ import type { Scaling, SlotStates } from "../core/scaling.ts";
 import type { Lease } from "../leasing/lease.ts";
 import type { Release } from "../leasing/manager.ts";
 import type { Store } from "../store/store.ts";
+import type { Attempt } from "./attempt.ts";
 import type { Report } from "./report.ts";
 
 export interface WorkerPoolOptions {
@@ -50,4 +51,12 @@ export interface PoolStatistics {
   /** Attempts that ended any other way: to be retried, returned, cancelled, stale. */
   other: number;
   current: { job: number; attempt: number; last_beat_ms_ago: number }[];
+}
+
+export function currentJobs(running: ReadonlySet<Attempt>, now_ms: number): PoolStatistics["current"] {
+  return [...running].map(({ lease, last_beat_ms }) => ({
+    job: lease.job.id,
+    attempt: lease.token,
+    last_beat_ms_ago: Math.round(now_ms - last_beat_ms),
+  }));
 }

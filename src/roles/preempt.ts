@@ -19,12 +19,28 @@ export async function preempt(
 ): Promise<void> {
   // One at a time: while a slot is being freed, the urgent job has its place.
   if ([...running].some(({ stopping }) => stopping)) return;
-  const top = await options.store.topPriority(options);
+  const next = await nextToAcquire(options);
+  if (next === null) return;
   let lowest: Attempt | null = null;
   for (const attempt of running) {
+    // One of a queue that is preferred would be acquired again before the urgent one.
+    if (rankOf(options, attempt.lease.job.queue) < next.rank) continue;
     if (lowest === null || attempt.lease.job.priority < lowest.lease.job.priority) lowest = attempt;
   }
-  if (top === null || lowest === null || lowest.stopping || top - lowest.lease.job.priority < PRIORITY_GAP) return;
+  if (lowest === null || lowest.stopping || next.priority - lowest.lease.job.priority < PRIORITY_GAP) return;
   options.report("info", `job ${lowest.lease.job.id}: gives way to more urgent work`);
   lowest.giveBack(grace_ms);
+}
+
+/** How far down its queue is in the order of preference, and how urgent it is. */
+async function nextToAcquire({ store, queues, task }: Query & { store: Store }) {
+  for (const [rank, queue] of (queues ?? [null]).entries()) {
+    const priority = await store.topPriority({ queues: queue === null ? null : [queue], task });
+    if (priority !== null) return { rank, priority };
+  }
+  return null;
+}
+
+function rankOf({ queues }: Query, queue: string): number {
+  return queues?.indexOf(queue) ?? 0;
 }

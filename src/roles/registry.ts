@@ -1,5 +1,6 @@
 /**
- * Which workers there are. Each keeps its own record fresh; a sweep marks the ones it finds dead.
+ * Which workers there are. Each keeps its own record fresh, within a second where something has changed; a sweep marks
+ * the ones it finds dead.
  */
 
 import type { Clock, Random } from "../core/clock.ts";
@@ -18,12 +19,17 @@ export interface RegistryOptions {
   refresh_ms: number;
 }
 
+const LOOK_EVERY_MS = 1_000;
+
 export class Registration {
   readonly id: string;
   readonly #options: RegistryOptions;
   #started_at_ms: number | null = null;
   readonly #process = ownIdentity();
   #cancelTimer: (() => void) | null = null;
+  #saved = { activity: "", mono_ms: 0 };
+  /** The end of the last write. */
+  #written: Promise<void> = Promise.resolve();
 
   constructor(options: RegistryOptions) {
     this.#options = options;
@@ -49,14 +55,25 @@ export class Registration {
   }
 
   #refreshLater(): void {
-    this.#cancelTimer = this.#options.clock.after(this.#options.refresh_ms, () => {
-      this.refresh();
+    const { clock, activity, refresh_ms } = this.#options;
+    this.#cancelTimer = clock.after(LOOK_EVERY_MS, () => {
+      const changed = JSON.stringify(activity()) !== this.#saved.activity;
+      if (changed || clock.mono_ms() - this.#saved.mono_ms >= refresh_ms) this.refresh();
       this.#refreshLater();
     });
   }
 
-  async #save(ended: WorkerRecord["ended"]): Promise<void> {
-    const { store, name, version, queues, activity } = this.#options;
+  /** One after the other: a sign of life that is slow must not come after the end, and take it back. */
+  #save(ended: WorkerRecord["ended"]): Promise<void> {
+    const saved = this.#written.then(() => this.#write(ended));
+    this.#written = saved.catch(() => {});
+    return saved;
+  }
+
+  async #write(ended: WorkerRecord["ended"]): Promise<void> {
+    const { store, clock, name, version, queues, activity } = this.#options;
+    const active = activity();
+    this.#saved = { activity: JSON.stringify(active), mono_ms: clock.mono_ms() };
     const now_ms = await store.now();
     this.#started_at_ms ??= now_ms;
     await store.saveWorker({
@@ -66,7 +83,7 @@ export class Registration {
       process: this.#process,
       version,
       queues,
-      ...activity(),
+      ...active,
       started_at_ms: this.#started_at_ms,
       seen_at_ms: now_ms,
       stopped_at_ms: ended === null ? null : now_ms,

@@ -6,7 +6,7 @@
 
 import { JUMP_TRUST_MS } from "../core/clock.ts";
 import type { Clock, MachineTime, Random } from "../core/clock.ts";
-import { errorText } from "../core/errors.ts";
+import { errorText, isStoreTrouble } from "../core/errors.ts";
 import type { SweepCounts, WorkerRecord } from "../core/records.ts";
 import { isRefusal, transition } from "../core/transition.ts";
 import { host, isProvenDead, machineTime } from "../platform/machine.ts";
@@ -179,6 +179,8 @@ export class RecoverySweep {
       const answers = await this.#options.store.recover(requests);
       for (const [index, request] of requests.entries()) if (answers[index] === "recovered") count(counts, request);
     } catch (error) {
+      // Not about any of them: the others would only wait as long for the same answer.
+      if (isStoreTrouble(error)) throw error;
       if (requests.length > 1) {
         for (const request of requests) await this.#write([request], counts);
         return;

@@ -1,7 +1,18 @@
 /** A job's result: what it wrote into the file that LEASE_OUTPUT names. */
 
-import { statSync } from "node:fs";
+import { existsSync, mkdirSync, statSync } from "node:fs";
 import { open, rm } from "node:fs/promises";
+import { join } from "node:path";
+
+/** Where the attempt may write its result. Whoever tidies up temporary files may have taken the folder from a worker. */
+export function outputPath(folder: string, job: number, token: number): string {
+  try {
+    if (!existsSync(folder)) mkdirSync(folder, { mode: 0o700 });
+  } catch {
+    // A job that has a result finds out by itself; the others need no folder.
+  }
+  return join(folder, `output-${job}-${token}`);
+}
 
 /** Null when the job wrote none; cut at the limit. The file is removed. */
 export async function readOutput(path: string, limit_bytes: number): Promise<string | null> {

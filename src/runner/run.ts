@@ -27,6 +27,8 @@ const LEFTOVER_GRACE_MS = 1_000;
 /** How long a stream that some escaped daemon keeps open is read on after the group is gone. */
 const DRAIN_MS = 200;
 const LOOK_EVERY_MS = 20;
+/** What the machine has too little of for the moment: another try may find it, so this is no verdict on the program. */
+const SCARCE: ReadonlySet<unknown> = new Set(["EMFILE", "ENFILE", "EAGAIN", "ENOMEM"]);
 
 export class Run {
   readonly done: Promise<Exit>;
@@ -132,6 +134,9 @@ function pause(): Promise<void> {
 }
 
 function startFailure(error: unknown): Exit {
+  if (error instanceof LeaseError && SCARCE.has((error.cause as NodeJS.ErrnoException | undefined)?.code)) {
+    return { cause: "exit", exit_code: 126, signal: null, error: error.message };
+  }
   if (error instanceof LeaseError && (error.code === "not_found" || error.code === "not_executable")) {
     return { cause: error.code, exit_code: error.exit_code, signal: null, error: error.message };
   }

@@ -2,7 +2,7 @@
 
 import { renderTable, type Column } from "./table.ts";
 import type { Screen } from "./style.ts";
-import { displayWidth, pad, visible, wrap } from "./text.ts";
+import { displayWidth, pad, visible, withoutPassword, wrap } from "./text.ts";
 
 /** As a store tells it. */
 interface Finding {
@@ -101,8 +101,4 @@ function settingColumns({ paint }: Screen): Column<EffectiveSetting>[] {
 function valueText({ name, value }: EffectiveSetting): string | null {
   if (value === null) return null;
   return name === "env" ? value.replaceAll(/=[^,]*/g, "=…") : withoutPassword(value);
-}
-
-function withoutPassword(location: string): string {
-  return location.replace(/^([a-z][a-z\d+.-]*:\/\/[^:@/]*):[^@/]*@/i, "$1:…@");
 }

@@ -151,3 +151,8 @@ function graphemeWidth(grapheme: string): number {
   if (PICTURE.test(grapheme)) return 2;
   return WIDE.some(([from, to]) => code >= from && code <= to) ? 2 : 1;
 }
+
+/** A store's location to be shown. A password may hold `@` and `:`; it ends before the host. */
+export function withoutPassword(location: string): string {
+  return location.replace(/^([a-z][a-z\d+.-]*:\/\/[^:@/]*):[^/]*@/i, "$1:…@");
+}

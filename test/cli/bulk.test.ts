@@ -210,6 +210,16 @@ describe("lines of text", () => {
   const argvs = (place: Place) =>
     place.rows<{ argv: string }>("SELECT argv FROM jobs ORDER BY id").map(({ argv }) => JSON.parse(argv) as unknown);
 
+  test("take the place of {} in the key, which would else be the same for all and leave one job of many", async () => {
+    const place = newPlace();
+    writeFileSync(join(place.folder, "jobs"), "a\nb\na\n");
+    const from = ["enqueue", "--from", "jobs", "--lines", "--key"];
+    expectRefusal(await place.lease(...from, "thumb", "--", "echo"), 2, "--key thumb can have one live job");
+    expect(existsSync(place.store)).toBe(false);
+    expect(await place.lease(...from, "thumb-{}", "--", "echo")).toEqual({ code: 0, stdout: "1\n2\n1\n", stderr: "" });
+    expect(place.rows("SELECT key FROM jobs ORDER BY id")).toEqual([{ key: "thumb-a" }, { key: "thumb-b" }]);
+  });
+
   test("take the place of {}, everywhere in the words", async () => {
     const place = newPlace();
     expect(await enqueue(place, "a b\n$1\n", "--lines", "--", "cp", "{}", "{}.bak-{}")).toEqual([1, 2]);

@@ -35,6 +35,11 @@ describe("an id that nobody has", () => {
     },
   );
 
+  test.each(["inspect", "cancel", "retry"])("is one line of `lease %s` for a whole range of them", async (name) => {
+    const place = await oneOfEach();
+    expectRefusal(await place.lease(name, "99-200000"), 1, /^lease: there are no jobs 99-200000\n$/);
+  });
+
   test.each([
     ["inspect", "x"],
     ["inspect", "0"],

@@ -182,3 +182,19 @@ describe("a refused enqueue", () => {
     await expectRefused("postgres://", ["--store", "postgres://host/db", "--", "true"], 125);
   });
 });
+
+describe("an enqueue of which a flag is not UTF-8", () => {
+  test.each(["--queue", "--task", "--key", "--input", "--cwd", "--env A="])("is refused: %s", async (flag) => {
+    const own = newPlace();
+    const script = String.raw`exec "$LEASE" enqueue ${flag}${flag.endsWith("=") ? "" : " "}"$(printf '\377')" -- true`;
+    expectRefusal(await run(["sh", "-c", script], { cwd: own.folder, env: own.env }), 2, "UTF-8");
+    expect(existsSync(own.store)).toBe(false);
+  });
+
+  test("is refused for a variable that it takes along too, and a real U+FFFD is fine", async () => {
+    const own = newPlace();
+    const script = String.raw`A="$(printf '\377')" exec "$LEASE" enqueue --env A -- true`;
+    expectRefusal(await run(["sh", "-c", script], { cwd: own.folder, env: own.env }), 2, "UTF-8");
+    await own.enqueue("--key", "\uFFFD", "--env", "A=\uFFFD", "--", "true");
+  });
+});

@@ -68,6 +68,21 @@ describe("with a store in PostgreSQL", () => {
     expect(await place.log(id)).toBe("after step 1\n");
   });
 
+  test("the way back to a job that was left does not show the password", async () => {
+    const place = await newStore();
+    const script = `
+      "$LEASE" run --store "$LEASE_STORE" --remote --key k -- true & pid=$!
+      until "$LEASE" inspect jobs --json 2>/dev/null | grep -q k; do :; done
+      kill -TERM $pid; wait $pid
+    `;
+    const { code, stderr } = await run(["sh", "-c", script], { cwd: place.folder, env: place.env });
+    expect({ code, stderr }).toEqual({
+      code: 143,
+      stderr: expect.stringMatching(/lease run --store '?postgres:.* --key k/),
+    });
+    expect(stderr).not.toContain("secret");
+  });
+
   test("a waiting job is cancelled, a finished one retried, a queue paused and resumed", async () => {
     const place = await newStore();
     const id = await place.enqueue("--delay", "1h", "--", "true");

@@ -185,7 +185,9 @@ describe("Ctrl-C", () => {
     await guest.line(/^started 1/);
     const end = await guest.end("SIGINT");
     expect(end).toMatchObject({ code: 130, stdout: "started 1\n" });
-    expect(end.stderr).toContain("left job 1, which goes on; come back with: lease run --key 'k 1'");
+    expect(end.stderr).toContain(
+      `left job 1, which goes on; come back with: lease run --store ${site.location} --key 'k 1'`,
+    );
     go(site);
     expect(await owner.ended).toMatchObject({ code: 0, stdout: "started 1\ndone\n" });
   });
@@ -196,7 +198,9 @@ describe("TERM", () => {
     const first = await waiting(site, "--key", "k");
     const end = await first.end("SIGTERM");
     expect(end).toMatchObject({ code: 143 });
-    expect(end.stderr).toContain("left job 1, which is pending; go on with: lease run --key k");
+    expect(end.stderr).toContain(
+      `left job 1, which is pending; go on with: lease run --store ${site.location} --key k`,
+    );
     expect(await site.job(1)).toMatchObject({ state: "pending", retries_left: 3 });
     go(site);
     expect(await run(site, "--key", "k")).toMatchObject({ code: 0, stdout: "started 1\nstarted 2\ndone\n" });
@@ -369,7 +373,7 @@ describe("--remote", () => {
     await site.reaches(1, "pending");
     const end = await follower.end("SIGINT");
     expect(end).toMatchObject({ code: 130 });
-    expect(end.stderr).toContain("left job 1, which is pending; go on with: lease logs -f 1");
+    expect(end.stderr).toContain(`left job 1, which is pending; go on with: lease logs --store ${site.location} -f 1`);
     expect(await site.job(1)).toMatchObject({ state: "pending" });
   });
 });

@@ -1,9 +1,9 @@
 /** Disks that are full or read-only, permissions that are missing: said in one line, and no job is lost over it. */
 
 import { describe, expect, test } from "bun:test";
-import { chmodSync, chownSync, mkdirSync, rmSync } from "node:fs";
+import { chmodSync, chownSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { expectRefusal, LEASE, usePlaces, type Answer } from "./lease.ts";
+import { expectRefusal, LEASE, run, usePlaces, type Answer } from "./lease.ts";
 import { HAS_MOUNTS, HAS_USERS, NOBODY, runAs, withMounts } from "./machine.ts";
 
 const newPlace = usePlaces();
@@ -16,6 +16,27 @@ const get = (answers: Record<string, Answer>, name: string): Answer => {
 };
 
 describe.skipIf(!HAS_MOUNTS)("a full disk", () => {
+  test("does not keep a run that is told to end, though the end of its job can't be written", async () => {
+    const place = newPlace();
+    mkdirSync(join(place.folder, "disk"));
+    await withMounts(
+      `
+      mount -t tmpfs -o size=512k,mode=700 tmpfs disk
+      export LEASE_STORE=$PWD/disk/lease.db
+      printf '#!/bin/sh\ntouch up; while [ ! -e go ]; do sleep 0.02; done\n' >job; chmod +x job
+      { code=0; sh -c 'echo $$ >pid; exec "$LEASE" run -- ./job' 2>said || code=$?; echo $code >code; } &
+      while [ ! -e up ]; do sleep 0.02; done
+      dd if=/dev/zero of=disk/fill bs=1k 2>/dev/null || true
+      touch go
+      while ! grep -q 'could not be written' said; do sleep 0.02; done
+      while [ ! -s code ]; do kill -TERM $(cat pid) 2>/dev/null || true; sleep 0.1; done
+      answer after inspect 1 --json
+    `,
+      { cwd: place.folder, env: place.env },
+    );
+    expect(readFileSync(join(place.folder, "code"), "utf8")).toBe("143\n");
+  });
+
   test("refuses new jobs, keeps and shows the old ones, and takes new ones when there is room again", async () => {
     const place = newPlace();
     mkdirSync(join(place.folder, "disk"));
@@ -177,4 +198,17 @@ describe.skipIf(!HAS_USERS)("missing permissions", () => {
     chmodSync(store, 0o000);
     expectRefusal(await lease("inspect"), 125, "can't be opened: check the path and its permissions");
   });
+});
+
+describe("stdout on a full disk", () => {
+  test.each(["enqueue -- true", "inspect", "logs 1", "run -- echo hi", "version"])(
+    "is what `%s` names",
+    async (words) => {
+      const place = newPlace();
+      await place.enqueue("--", "echo", "hi");
+      await place.work();
+      const answer = await run(["sh", "-c", `"$LEASE" ${words} >/dev/full`], { cwd: place.folder, env: place.env });
+      expectRefusal(answer, 125, /^lease: stdout can't be written: ENOSPC/);
+    },
+  );
 });

@@ -81,8 +81,8 @@ describe("of several jobs", () => {
   test("--any is over with the first that has ended, and has its code", async () => {
     const place = await three();
     await place.enqueue("--delay", "1h", "--", "true");
-    const { code, stdout } = await place.lease("wait", "--any", "4", "2", "--json");
-    expect(code).toBe(7);
+    const { code, stdout, stderr } = await place.lease("wait", "--any", "4", "2", "--json");
+    expect({ code, stderr }).toEqual({ code: 7, stderr: "lease: job 2 failed: exit code 7\n" });
     expect(JSON.parse(stdout)).toMatchObject({ schema: 1, id: 2, state: "failed", exit_code: 7 });
   });
 

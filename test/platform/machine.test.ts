@@ -6,6 +6,7 @@ import {
   environments,
   groupMembers,
   identify,
+  isProvenAlive,
   isProvenDead,
   ownIdentity,
   processGroup,
@@ -40,6 +41,16 @@ describe.skipIf(!existsSync("/proc/self/stat"))("a process", () => {
     expect(isProvenDead({ ...identity, boot_id: "an earlier one" })).toBe(true);
     await child.end();
     expect(isProvenDead(identity)).toBe(true);
+  });
+
+  test("of another container is neither proven dead nor alive, unless the machine has booted since", () => {
+    const own = ownIdentity();
+    const [boot = ""] = own.boot_id.split("/");
+    expect(own.boot_id).not.toBe(boot);
+    const elsewhere = { ...own, boot_id: `${boot}/pid:[1]` };
+    expect([isProvenDead(own), isProvenAlive(own)]).toEqual([false, true]);
+    expect([isProvenDead(elsewhere), isProvenAlive(elsewhere)]).toEqual([false, false]);
+    expect(isProvenDead({ ...elsewhere, boot_id: "an earlier one/pid:[1]" })).toBe(true);
   });
 
   test("of which nobody noted the start is never proven dead", async () => {

@@ -2,6 +2,9 @@ import { describe, expect } from "bun:test";
 import { existsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname } from "node:path";
+import type { WorkerRecord } from "../../src/core/records.ts";
+import { intercept } from "../leasing/fixture.ts";
+import { fastClock } from "../runner/fixture.ts";
 import { poolTest as test } from "./pools.ts";
 
 describe("a worker", () => {
@@ -101,6 +104,29 @@ describe("a worker", () => {
     pool.stop(0);
     await pool.finished;
     expect(await b.other.workers()).toMatchObject([{ id: pool.worker_id, ended: "clean" }]);
+  });
+
+  test("has what it has done so far in its record within a moment, not only when it ends", async (b) => {
+    const counted = Promise.withResolvers<WorkerRecord>();
+    const store = intercept(b.store, {
+      saveWorker: (worker) => {
+        if (worker.completed === 3) counted.resolve(worker);
+        return b.store.saveWorker(worker);
+      },
+    });
+    await b.started({ store, clock: fastClock(10) });
+    await b.scripts("true", 3);
+    await b.settles(3);
+    // A tenth of its second, against a tenth of the ten after which it gives a sign of life anyway.
+    const late = Bun.sleep(600).then(() => null);
+    expect(await Promise.race([counted.promise, late])).toMatchObject({ completed: 3, ended: null });
+  });
+
+  test("takes the results of jobs though somebody tidied up its folder for them", async (b) => {
+    const ids = await b.scripts(`rm -r $(dirname $LEASE_OUTPUT)`);
+    ids.push(...(await b.scripts("echo result > $LEASE_OUTPUT")));
+    await b.drained({ slots: 1 });
+    expect((await b.other.jobs(ids)).map((job) => job?.result.output)).toEqual([null, "result\n"]);
   });
 
   test("shares a store with others: each job runs once", async (b) => {

@@ -1,5 +1,8 @@
 import { describe, expect } from "bun:test";
+import { readdirSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { intercept } from "../leasing/fixture.ts";
+import { ManualClock } from "../support/clock.ts";
 import { newJob } from "../support/jobs.ts";
 import { poolTest as test, type PoolBench } from "./pools.ts";
 
@@ -84,6 +87,43 @@ describe("a worker that drains", () => {
     gate.resolve();
     const late = Bun.sleep(500).then(() => "still there");
     expect(await Promise.race([pool.finished.then(() => "ended"), late])).toBe("ended");
+  });
+
+  test("while it is starting ends for good, and leaves nothing behind that goes on", async (b) => {
+    const gate = Promise.withResolvers<void>();
+    const store = intercept(b.store, {
+      saveWorker: async (worker) => {
+        await gate.promise;
+        return b.store.saveWorker(worker);
+      },
+    });
+    const clock = new ManualClock();
+    const pool = b.pool({ store, clock, sweep: true });
+    const started = pool.start();
+    pool.stop(60_000);
+    gate.resolve();
+    await started;
+    await pool.finished;
+    expect([clock.timers, readdirSync(tmpdir()).includes(`lease-${pool.worker_id}`)]).toEqual([0, false]);
+    expect((await b.other.workers())[0]).toMatchObject({ ended: "clean" });
+  });
+
+  test("has ended in its record too, though an earlier sign of life was slow to be written", async (b) => {
+    const written: (string | null)[] = [];
+    let slow = false;
+    const store = intercept(b.store, {
+      saveWorker: async (worker) => {
+        if (slow && worker.ended === null) await Bun.sleep(50);
+        await b.store.saveWorker(worker);
+        written.push(worker.ended);
+      },
+    });
+    const pool = await b.started({ store });
+    slow = true;
+    pool.stop(60_000);
+    await pool.finished;
+    while (written.length < 3) await Bun.sleep(1);
+    expect(written).toEqual([null, null, "clean"]);
   });
 
   test("in the middle of many short jobs leaves none running and loses none", async (b) => {

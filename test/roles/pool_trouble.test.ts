@@ -54,6 +54,20 @@ describe("a worker whose store is in trouble", () => {
     expect([await b.states(ids), b.lines("ran").length]).toEqual([["completed", "completed"], 2]);
   });
 
+  for (const [how, options] of [
+    ["after its last job", { max_jobs: 1 }],
+    ["when it is drained", {}],
+  ] as const) {
+    test(`does not end ${how} as if all was well when the end of a job could not be written`, async (b) => {
+      const trouble = troubled(b, ["settle"]);
+      await b.scripts(`echo go >> ${b.file("go")}`, 1, { settings: { lease_ms: 1_000 } });
+      const pool = await b.started({ store: trouble.store, ...options });
+      await b.written("go");
+      pool.stop(60_000);
+      expect(await pool.finished.catch((error: Error) => error.message)).toBe("disk is full");
+    });
+  }
+
   test("does not end as if nothing was left when it could not look", async (b) => {
     const trouble = troubled(b, ["backlog", "nextDue"]);
     const pool = await b.started({ store: trouble.store, until_empty: true, clock: fastClock(20) });

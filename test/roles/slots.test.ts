@@ -118,6 +118,30 @@ describe("a worker that makes room for urgent work", () => {
     await b.settles(1);
     expect(await b.states([low!])).toEqual(["running"]);
   });
+
+  poolTest("does not give back a job of a preferred queue, which it would only acquire again", async (b) => {
+    const [preferred] = await b.scripts(quiet(b.file("go")), 1, { queue: "first" });
+    const [other] = await b.scripts(quiet(b.file("go")), 1, { queue: "second" });
+    await b.started({ preempt: true, slots: 2, queues: ["first", "second"] });
+    await b.written("go", 2);
+    const [urgent] = await b.scripts(quiet(b.file("go")), 1, { queue: "second", priority: 100 });
+    await b.written("go", 3);
+    expect(await b.states([preferred!, other!, urgent!])).toEqual(["running", "pending", "running"]);
+    expect((await b.job(preferred!)).token).toBe(1);
+  });
+
+  poolTest("gives nothing back when it may not take another job", async (b) => {
+    const gate = b.file("gate");
+    const [last] = await b.scripts(`echo go >> ${b.file("go")}; while [ ! -e ${gate} ]; do sleep 0.01; done`);
+    const pool = await b.started({ preempt: true, slots: 1, max_jobs: 1, poll_ms: 10 });
+    await b.written("go");
+    await b.scripts("true", 1, { priority: 500 });
+    // Long enough for it to have been noticed.
+    await Bun.sleep(100);
+    await Bun.write(gate, "");
+    await pool.finished;
+    expect(await b.states([last!])).toEqual(["completed"]);
+  });
 });
 
 describe("patience with a store in trouble", () => {

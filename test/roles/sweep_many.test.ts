@@ -1,4 +1,5 @@
 import { describe, expect } from "bun:test";
+import { LeaseError } from "../../src/core/errors.ts";
 import type { Lease } from "../../src/leasing/lease.ts";
 import type { SweepCounts } from "../../src/core/records.ts";
 import { answered, benchTest as test, intercept, LEASE_MS, type Bench } from "../leasing/fixture.ts";
@@ -111,6 +112,21 @@ describe("a job that can't be recovered", () => {
       .scan()
       .catch(() => null);
     expect(counts).toMatchObject({ expired_found: 5, recovered: 4, errors: 1 });
+  });
+
+  test("because the store is locked ends the sweep, and is not waited for again with each of them", async (b) => {
+    await expiredJobs(b, 5);
+    let tries = 0;
+    const store = intercept(b.store, {
+      recover: () => {
+        tries += 1;
+        return Promise.reject(new LeaseError("store_busy", "store is locked"));
+      },
+    });
+    const refused = await sweepOf(b, { store })
+      .scan()
+      .catch((error: Error) => error.message);
+    expect([refused, tries]).toEqual(["store is locked", 1]);
   });
 });
 

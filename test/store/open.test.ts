@@ -202,3 +202,23 @@ describe("what a store does not take", () => {
     expect(Buffer.from(job?.input ?? []).equals(Buffer.from(input))).toBe(true);
   });
 });
+
+describe("a store whose file is deleted while it is open", () => {
+  const failed = { code: "store_path", message: expect.stringContaining("was deleted or replaced") };
+
+  test("takes nothing more that nobody would ever see, and has no jobs to give", async () => {
+    const store = await open();
+    rmSync(path);
+    expect(await failure(store.enqueue([newJob({})]))).toMatchObject(failed);
+    const nobody = { holder: "w", host: "h", lease_ms: 1_000, count: 1, queues: null, task: null };
+    expect(await failure(store.acquire(nobody))).toMatchObject(failed);
+  });
+
+  test("is not mixed up with the one that took its place", async () => {
+    const store = await open();
+    for (const suffix of ["", "-wal", "-shm"]) rmSync(path + suffix, { force: true });
+    const other = await open();
+    expect(await failure(store.enqueue([newJob({})]))).toMatchObject(failed);
+    expect(await other.enqueue([newJob({})])).toMatchObject([{ id: 1 }]);
+  });
+});

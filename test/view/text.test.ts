@@ -1,6 +1,15 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
-import { displayWidth, outputLine, pad, truncate, visible, visibleJson, wrap } from "../../src/view/text.ts";
+import {
+  displayWidth,
+  outputLine,
+  pad,
+  truncate,
+  visible,
+  visibleJson,
+  withoutPassword,
+  wrap,
+} from "../../src/view/text.ts";
 
 const anyText = fc.oneof(fc.string(), fc.string({ unit: "binary" }), fc.string({ unit: "grapheme" }));
 const CONTROL = /[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/u;
@@ -121,4 +130,13 @@ describe("wrapped text", () => {
   test("counts no columns for colours", () => {
     expect(wrap("\u001b[31mred\u001b[0m and blue", 12)).toHaveLength(1);
   });
+});
+
+describe("the password of a store", () => {
+  test.each([
+    ["postgres://u:secret@host/db", "postgres://u:…@host/db"],
+    ["postgres://u:p@secret:x@host/db?schema=a@b", "postgres://u:…@host/db?schema=a@b"],
+    ["postgres://u@host:5432/db", "postgres://u@host:5432/db"],
+    ["/tmp/a:b@c.db", "/tmp/a:b@c.db"],
+  ])("is not shown: %s", (location, shown) => expect(withoutPassword(location)).toBe(shown));
 });

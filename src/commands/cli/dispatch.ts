@@ -116,12 +116,21 @@ async function page({ args, given }: Scanned, io: Io): Promise<Page> {
 async function report(error: unknown, raw: readonly string[], io: Io): Promise<number> {
   const { visible } = await import("../../view/text.ts");
   const planned = error instanceof LeaseError;
+  if (isOutput(error)) {
+    io.stderr(`lease: stdout can't be written: ${visible(error.message)}; what was asked for may have been done\n`);
+    return FAILED;
+  }
   const verbose = isVerbose(raw, io);
   const message = visible(error instanceof Error ? error.message : String(error));
   const hint = verbose ? "" : " (--verbose shows where)";
   io.stderr(planned ? `lease: ${message}\n` : `lease: unexpected error: ${message}${hint}\n`);
   if (verbose) for (const line of stackLines(error)) io.stderr(`${visible(line)}\n`);
   return planned ? error.exit_code : FAILED;
+}
+
+/** A full disk below stdout, say; of the store's own files the store tells. */
+function isOutput(error: unknown): error is Error {
+  return error instanceof Error && (error as NodeJS.ErrnoException).syscall === "write";
 }
 
 /** Before anything else may be known to be right: a flag that looks like it, or the variable. */

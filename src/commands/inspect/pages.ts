@@ -56,7 +56,7 @@ async function seenPages(
       pages.map((page) => jobText({ ...page, reason: reason(page.job, screen.now_ms) }, screen)).join("\n"),
     objects: (at_ms: number) =>
       pages.map((page) => jobDetailJson(page.job, { ...page, reason: reason(page.job, at_ms) })),
-    missing: ids.filter((_, index) => found[index] === null).map((id) => `there is no job ${id}`),
+    missing: ids.filter((_, index) => found[index] === null),
   };
 }
 

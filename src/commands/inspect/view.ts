@@ -11,8 +11,8 @@ export interface Seen {
   /** For JSON, and for TSV where `rows` is not there. */
   objects: (now_ms: number) => object[];
   rows?: (now_ms: number) => object[];
-  /** What was asked for and is not there, one line each. */
-  missing?: readonly string[];
+  /** Jobs that were asked for and are not there. */
+  missing?: readonly number[];
 }
 
 export interface View {

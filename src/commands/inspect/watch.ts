@@ -8,6 +8,7 @@ import { drawLines, fitLines } from "../../view/frame.ts";
 import type { Screen } from "../../view/style.ts";
 import { readable } from "../../view/time.ts";
 import type { Io } from "../cli/define.ts";
+import { noSuchJobs } from "../job_ids.ts";
 import { Ending, repeat } from "../repeat.ts";
 import { LiveTerminal } from "./terminal.ts";
 import type { Seen, View } from "./view.ts";
@@ -43,7 +44,7 @@ async function onTerminal(watching: Watch, ending: Ending): Promise<number> {
     const screen = { ...screenAt(last.at_ms), width: size.columns };
     const name = ["lease inspect", view.title].join(" ").trimEnd();
     const head = `${screen.paint.bold(name)}  ${screen.paint.dim(`${readable(last.at_ms)}, q quits`)}`;
-    const text = [format(last.seen, screen), ...(last.seen.missing ?? [])].join("\n");
+    const text = [format(last.seen, screen), ...noSuchJobs(last.seen.missing ?? [])].join("\n");
     terminal.draw(drawLines(fitLines(text, head, size, screen.paint), size));
   };
   const terminal = new LiveTerminal(io.stdout, ending, draw);
@@ -89,6 +90,6 @@ function isNothing({ missing, objects }: Seen): boolean {
 }
 
 function complain({ io }: Watch, { missing }: Seen): number {
-  for (const line of missing ?? []) io.stderr(`lease: ${line}\n`);
+  for (const line of noSuchJobs(missing ?? [])) io.stderr(`lease: ${line}\n`);
   return 1;
 }

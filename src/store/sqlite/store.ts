@@ -35,6 +35,7 @@ import { list } from "./list.ts";
 import { backlog, checkpoints, counts, expired, jobs, parents } from "./read.ts";
 import { toAttempt, toWorker, workerColumns } from "../rows.ts";
 import { recover } from "./recover.ts";
+import { sameFile } from "./same_file.ts";
 import { checkpoint, settle } from "./settle.ts";
 import { Statements } from "./prepared.ts";
 import { SQL } from "./statements.ts";
@@ -56,6 +57,7 @@ export class SqliteStore implements Contract.Store {
     this.#connection = connection;
     this.#statements = new Statements(connection.database, SQL);
     this.#writer = connection.writer;
+    this.#writer.checkPlace = sameFile(connection.path);
     this.#clock = clock;
   }
 
@@ -75,7 +77,10 @@ export class SqliteStore implements Contract.Store {
 
   async acquire(request: Contract.AcquireRequest) {
     // Many idle workers wake up for one new job: those that find nothing must not queue for the write lock.
-    if (!this.#read(() => mayAcquire(this.#statements, request, this.#now()))) return [];
+    if (!this.#read(() => mayAcquire(this.#statements, request, this.#now()))) {
+      this.#writer.checkPlace();
+      return [];
+    }
     for (;;) {
       const grants = await this.#writer.write(RANK.normal, () => acquire(this.#statements, request, this.#now()));
       if (grants !== null) return grants;

@@ -34,6 +34,8 @@ const PAUSE_MIN_MS = 0.5;
 const PAUSE_SPREAD_MS = 4;
 
 export class Writer {
+  /** Called before each commit; throws when there must be none. For those who stay: who writes once need not ask. */
+  checkPlace = (): void => {};
   readonly #database: SqlDatabase;
   readonly #path: string;
   readonly #random: Random;
@@ -116,6 +118,7 @@ export class Writer {
     const deadline_ms = performance.now() + this.#busy_limit_ms;
     for (;;) {
       try {
+        this.checkPlace();
         this.#begin.run();
         return;
       } catch (error) {
@@ -157,6 +160,7 @@ export class Writer {
 
   #commitAll(batch: Write[]): void {
     try {
+      this.checkPlace();
       this.#begin.run();
     } catch (error) {
       if (isBusy(error)) this.#retryLater(batch);
