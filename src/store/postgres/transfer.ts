@@ -41,7 +41,7 @@ function insertSql(kind: Kind): string {
   return `INSERT INTO lease.${kind} (${Object.keys(columns).join(", ")}) ${given} SELECT * FROM unnest(${lists.join(", ")})`;
 }
 
-function lists(kind: Kind, rows: readonly Row[]): string[] {
+function listsOf(kind: Kind, rows: readonly Row[]): string[] {
   return Object.values(SHAPES[kind].columns).map((type, index) => {
     const cells = rows.map((row) => row[index] as Cell);
     if (type === "text") return texts(cells as string[]);
@@ -77,7 +77,7 @@ export class PostgresTransfer implements Transfer {
 
   async write(kind: Kind, rows: readonly Row[]): Promise<void> {
     // A lost answer can't be told from a lost request here; whoever copies begins again.
-    await this.#session.run((connection) => this.#statements.sql(connection, insertSql(kind), lists(kind, rows)), {
+    await this.#session.run((connection) => this.#statements.sql(connection, insertSql(kind), listsOf(kind, rows)), {
       once: true,
     });
   }

@@ -154,7 +154,8 @@ export class News {
       random: this.#options.random,
       heard: (sender) => {
         if (sender === this.#sender) return;
-        for (const watching of [...this.#watchers]) if (this.#watchers.has(watching)) watching();
+        // A set that changes meanwhile is walked as it is by then: who has stopped is not called.
+        for (const watching of this.#watchers) watching();
       },
     });
     return () => void this.#watchers.delete(watcher);
