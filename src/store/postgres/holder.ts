@@ -27,9 +27,10 @@ export class Holder {
   readonly #session: Session;
   readonly #statements: Statements;
   readonly #clock: Clock;
+  readonly #onFreed: () => void;
   readonly #extends = new Gather<TimedExtend, ExtendAnswer>((all) => this.#extendAll(all));
   readonly #settles = new Gather<SettleRequest, SettleAnswer>((all) =>
-    settle(this.#statements, waysOf(this.#session, QUICK), all),
+    settle(this.#statements, waysOf(this.#session, QUICK, this.#onFreed), all),
   );
   readonly #notes = new Gather<ProcessNote, null>(async (all) => {
     await this.#session.run((connection) => noteProcess(this.#statements, connection, all), QUICK);
@@ -47,10 +48,12 @@ export class Holder {
   /** Of which jobs output is being written. */
   readonly #printing = new Map<number, Promise<unknown>>();
 
-  constructor(session: Session, statements: Statements, clock: Clock) {
-    this.#session = session;
-    this.#statements = statements;
-    this.#clock = clock;
+  /** `onFreed`: others may have been waiting for what has ended. */
+  constructor(options: { session: Session; statements: Statements; clock: Clock }, onFreed: () => void) {
+    this.#session = options.session;
+    this.#statements = options.statements;
+    this.#clock = options.clock;
+    this.#onFreed = onFreed;
   }
 
   /** `number` names this call, so that one whose answer was lost can be told again. */
@@ -116,9 +119,13 @@ export class Holder {
   }
 }
 
-export function waysOf(session: Session, manner: { quick?: boolean }): Ways {
+export function waysOf(session: Session, manner: { quick?: boolean }, onFreed: () => void): Ways {
   return {
     alone: (work) => session.run(work, manner),
-    together: (work) => session.transaction(work, manner),
+    together: async (work) => {
+      const result = await session.transaction(work, manner);
+      onFreed();
+      return result;
+    },
   };
 }

@@ -54,8 +54,8 @@ export class PostgresStore implements Contract.Store {
     this.#session = options.session;
     this.#statements = options.statements;
     this.location = options.session.location;
-    this.#holder = new Holder(options.session, options.statements, options.clock);
     this.#news = new News(options);
+    this.#holder = new Holder(options, () => this.#news.note("urgent"));
   }
 
   async enqueue(batch: readonly NewJob[], options: Contract.EnqueueOptions = {}): Promise<Contract.Enqueued[]> {
@@ -104,7 +104,13 @@ export class PostgresStore implements Contract.Store {
   }
 
   async recover(requests: readonly Contract.RecoverRequest[]) {
-    const answers = await this.#track(recover(this.#statements, waysOf(this.#session, {}), requests));
+    const answers = await this.#track(
+      recover(
+        this.#statements,
+        waysOf(this.#session, {}, () => {}),
+        requests,
+      ),
+    );
     this.#news.note("urgent");
     return answers;
   }
@@ -199,8 +205,9 @@ export class PostgresStore implements Contract.Store {
     return this.#quick(read.nextDue);
   }
 
+  /** Nobody waits for that, and many do it all the time. */
   saveWorker(worker: WorkerRecord) {
-    return this.#change("other", saveWorker, worker);
+    return this.#read(saveWorker, worker);
   }
 
   workers(query?: { live_on: string }) {
@@ -285,9 +292,8 @@ export class PostgresStore implements Contract.Store {
   }
 
   async #insertPlain(all: readonly NewJob[]): Promise<number[]> {
-    const work = (connection: Connection) => insertPlain(this.#statements, connection, all);
-    const whole = all.every(({ input }) => input === null);
-    const ids = await (whole ? this.#session.run(work, ONCE) : this.#session.transaction(work, ONCE));
+    const way = all.every(({ input }) => input === null) ? "run" : "transaction";
+    const ids = await this.#session[way]((connection) => insertPlain(this.#statements, connection, all), ONCE);
     this.#news.note("urgent");
     return ids;
   }
