@@ -16,6 +16,8 @@ export function outputPath(folder: string, job: number, token: number): string {
 
 /** Null when the job wrote none; cut at the limit. The file is removed. */
 export async function readOutput(path: string, limit_bytes: number): Promise<string | null> {
+  // Most jobs write none, and this asks for less than the other way.
+  if (platform.quickFiles()?.stat(path) === null) return null;
   const stats = statSync(path, { throwIfNoEntry: false });
   if (stats === undefined) return null;
   try {

@@ -11,6 +11,9 @@ import type { Statements } from "./prepared.ts";
 /** Due jobs that are promoted in one commit: few enough that a beat never waits long behind it. */
 const PROMOTE_LIMIT = 5_000;
 
+/** So few are granted one by one: a statement for any number takes twice as long to begin. */
+const FEW = 8;
+
 /** `all` is false when more are due than one commit should take. */
 export function promote(statements: Statements, now_ms: number): { count: number; all: boolean } {
   const count = statements.get("promote").run(now_ms, PROMOTE_LIMIT).changes;
@@ -63,12 +66,14 @@ function acquireFrom(
   request: AcquireRequest,
   now_ms: number,
 ): SqlRow[] {
-  const params = [request.holder, now_ms, request.lease_ms, queue, count];
-  const rows =
-    request.task === null
-      ? statements.get("acquire").all(...params)
-      : statements.get("acquireTask").all(...params, request.task);
-  return rows.length < 2 ? rows : rows.toSorted(byTurn);
+  const { holder, lease_ms, task } = request;
+  const all = (name: "ready" | "acquire") => {
+    const params = [holder, now_ms, lease_ms, queue, count];
+    return task === null ? statements.get(name).all(...params) : statements.get(`${name}Task`).all(...params, task);
+  };
+  if (count > FEW) return all("acquire").toSorted(byTurn);
+  const granted = all("ready").map(({ id = null }) => statements.get("acquireOne").get(holder, now_ms, lease_ms, id));
+  return granted.filter((row) => row !== null);
 }
 
 /** RETURNING promises no order. */

@@ -23,6 +23,12 @@ const GRANT = `UPDATE jobs SET state = 'running', token = token + 1, holder = ?1
 const notPaused = (queue: string) =>
   `NOT EXISTS (SELECT 1 FROM queues WHERE name = ${queue} AND paused_at_ms IS NOT NULL)`;
 
+/** Whose turn it is in queue ?4, at most ?5 of them; numbered so that they fit into the statements that grant. */
+const TURN = "ORDER BY priority DESC, run_at_ms, id LIMIT ?5";
+const READY = `SELECT id FROM jobs WHERE state = 'pending' AND queue = ?4 AND ${notPaused("?4")} ${TURN}`;
+const READY_OF_TASK = `SELECT id FROM jobs
+  WHERE state = 'pending' AND task = ?6 AND queue = ?4 AND ${notPaused("?4")} ${TURN}`;
+
 const END_ATTEMPT = `UPDATE attempts SET ended_at_ms = ?3, cause = ?4, exit_code = ?5, signal = ?6, error = ?7,
   last_line = coalesce(?8, last_line), beats = max(beats, ?9), boot_id = coalesce(boot_id, ?10), pid = coalesce(pid, ?11),
   pid_started = coalesce(pid_started, ?12) WHERE job_id = ?1 AND attempt = ?2`;
@@ -50,11 +56,10 @@ export const SQL = {
 
   promote: `UPDATE jobs SET state = 'pending'
     WHERE id IN (SELECT id FROM jobs WHERE state = 'scheduled' AND run_at_ms <= ?1 ORDER BY run_at_ms LIMIT ?2)`,
-  acquire: `${GRANT} WHERE id IN (SELECT id FROM jobs WHERE state = 'pending' AND queue = ?4 AND ${notPaused("?4")}
-    ORDER BY priority DESC, run_at_ms, id LIMIT ?5) RETURNING ${JOB_COLUMNS}`,
-  acquireTask: `${GRANT} WHERE id IN (SELECT id FROM jobs
-    WHERE state = 'pending' AND task = ?6 AND queue = ?4 AND ${notPaused("?4")}
-    ORDER BY priority DESC, run_at_ms, id LIMIT ?5) RETURNING ${JOB_COLUMNS}`,
+  ready: READY,
+  readyTask: READY_OF_TASK,
+  acquire: `${GRANT} WHERE id IN (${READY}) RETURNING ${JOB_COLUMNS}`,
+  acquireTask: `${GRANT} WHERE id IN (${READY_OF_TASK}) RETURNING ${JOB_COLUMNS}`,
   acquireOne: `${GRANT} WHERE id = ?4 AND state = 'pending' RETURNING ${JOB_COLUMNS}`,
   nextQueue: "SELECT min(queue) AS queue FROM jobs WHERE state = 'pending' AND queue > ?1",
   readyHead: `SELECT id, queue, priority, run_at_ms FROM jobs WHERE state = 'pending' AND queue = ?1 AND ${notPaused("?1")}
