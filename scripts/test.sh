@@ -58,7 +58,9 @@ tests() {
 need_debian zsh zsh || true
 need_debian fish fish || true
 # The closing lines are read back, so no colour; and the tests must not see the store or the job of whoever runs them.
+given_postgres=${LEASE_TEST_POSTGRES:-}
 unset FORCE_COLOR "${!LEASE_@}"
+[ -z "$given_postgres" ] || export LEASE_TEST_POSTGRES=$given_postgres
 export NO_COLOR=1
 
 check format bun fmt --check src test scripts

@@ -34,6 +34,7 @@ const DRAINED = quick ? 5_000 : 40_000;
 const BULK = quick ? 10_000 : 100_000;
 const SINGLE = quick ? 100 : 1_000;
 const SAMPLES = quick ? 20 : 200;
+const CHILDREN = quick ? 300 : 5_000;
 const BEATING_MS = quick ? 5_000 : 600_000;
 
 chmodSync(workspace, 0o755);
@@ -191,7 +192,11 @@ async function beats(): Promise<{ writes: number; dead: number }> {
   await store.enqueue(times(WORKERS * SLOTS, () => job(["true"])));
   const request = { host: "bench", count: SLOTS, queues: null, task: null, lease_ms: 30_000 };
   const held = await Promise.all(stores.map((one, index) => one.acquire({ ...request, holder: `w${index}` })));
-  await Bun.sleep(1_500);
+  // A session tells its figures when it does something a second later.
+  for (const _ of times(2, () => null)) {
+    await Bun.sleep(1_200);
+    await Promise.all(stores.map((one) => one.now()));
+  }
   const before = await written();
   const started_ms = performance.now();
   let intervals = 0;
@@ -205,11 +210,24 @@ async function beats(): Promise<{ writes: number; dead: number }> {
     );
     await Bun.sleep(Math.max(0, (intervals + 1) * INTERVAL_MS - (performance.now() - started_ms)));
   }
-  await Bun.sleep(1_500);
+  await Bun.sleep(1_200);
+  await Promise.all(stores.map((one) => one.now()));
+  await Bun.sleep(200);
   const after = await written();
   await Promise.all(stores.map((one) => one.close()));
   await clear();
   return { writes: (after.updates - before.updates) / (WORKERS * SLOTS * intervals), dead: after.dead };
+}
+
+/** Children that do nothing, by workers of two slots each that run at the same time. */
+async function shellRate(workers: number): Promise<number> {
+  await store.enqueue(times(CHILDREN, () => job(["true"])));
+  const started_ms = performance.now();
+  const running = times(workers, () => startLease(["worker", "--until-empty", "-j", "2"], store_url));
+  await Promise.all(running.map((worker) => worker.exited));
+  const rate = perSecond(CHILDREN, started_ms);
+  await clear();
+  return rate;
 }
 
 async function written(): Promise<{ updates: number; dead: number }> {
@@ -223,6 +241,9 @@ await peerDrain();
 ratioFigure("postgres drain", "jobs/s", await takeTurns(TURNS, ourDrain, peerDrain), { at_least: 1 });
 ratioFigure("postgres bulk enqueue", "jobs/s", await takeTurns(TURNS, ourBulk, peerBulk), { at_least: 1 });
 ratioFigure("postgres single enqueue", "jobs/s", await takeTurns(TURNS, ourSingle, peerSingle), { at_least: 1 });
+for (const workers of [1, 2, 4, 8]) {
+  plainFigure(`postgres shell jobs, workers: ${workers}`, await shellRate(workers), "jobs/s", {});
+}
 const samples = await pickUps();
 plainFigure("postgres pickup p50", quantile(samples, 0.5), "ms", { at_most: 15 });
 plainFigure("postgres pickup p99", quantile(samples, 0.99), "ms", {});

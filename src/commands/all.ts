@@ -103,6 +103,12 @@ export const COMMANDS: Commands = {
     also: ["check", "health", "diagnose", "config"],
     load: async () => (await import("./doctor.ts")).default,
   },
+  copy: {
+    group: REST,
+    description: "copy the store to another one, of either kind",
+    also: ["move", "migrate", "export", "import"],
+    load: async () => (await import("./copy.ts")).default,
+  },
   completions: {
     group: REST,
     description: "complete commands, flags, queues and ids in a shell",

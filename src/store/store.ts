@@ -33,6 +33,7 @@ import type {
   Selection,
   UnmetDependency,
 } from "./queries.ts";
+import type { Transfer } from "./transfer.ts";
 
 export interface Store {
   /** Where it is, safe to print. */
@@ -165,6 +166,9 @@ export interface Store {
    */
   noticeJump(now: MachineTime, hold_ms: number): Promise<boolean>;
 
+  /** Everything it holds as plain rows, for a copy into another store. */
+  transfer(): Promise<Transfer>;
+
   /** The store's clock. */
   now(): Promise<number>;
 
@@ -242,10 +246,7 @@ export interface ExtendRequest {
 export type ExtendAnswer =
   { status: "extended"; expires_at_ms: number; cancel_requested: boolean } | { status: "expired" | "conflict" };
 
-export interface ProcessNote extends ProcessIdentity {
-  id: number;
-  token: number;
-}
+export type ProcessNote = ProcessIdentity & Pick<SettleRequest, "id" | "token">;
 
 export interface SettleRequest {
   id: number;

@@ -44,8 +44,8 @@ function partOf(path: string): Part | null {
   if (path === "src/main.ts") return "main";
   if (path === "src/index.ts") return "index";
   if (folder !== "store") return isPart(folder) ? folder : null;
-  // The second half of the interface, in a file of its own.
-  if (file === "queries.ts") return "store/store.ts";
+  // Parts of the interface, in files of their own.
+  if (file === "queries.ts" || file === "transfer.ts") return "store/store.ts";
   const name = `store/${file}`;
   if (isPart(name)) return name;
   return file.endsWith(".ts") ? "store/*.ts" : null;

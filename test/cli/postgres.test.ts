@@ -59,7 +59,7 @@ describe("with a store in PostgreSQL", () => {
     const id = await place.enqueue("--retries", "1", "--backoff", "10ms", "-c", script);
     expect(await place.work()).toBe(0);
     const job = await place.inspect(id);
-    expect(job).toMatchObject({ state: "completed", progress: 40, message: "linking", output: "result\0" + "2" });
+    expect(job).toMatchObject({ state: "completed", progress: 40, message: "linking", output: "result\u00002" });
     expect(job.checkpoints.filter(({ kind }) => kind === "progress").map(({ text }) => text)).toEqual([
       "step 2",
       "step 1",

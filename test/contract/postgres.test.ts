@@ -33,7 +33,7 @@ async function open(): Promise<Opened> {
     jumpTime: moveClock,
     slack_ms: 0,
     async dispose() {
-      await Promise.all(handles.map((store) => store.close()));
+      await Promise.all(handles.map((handle) => handle.close()));
       await schema.drop();
     },
   };

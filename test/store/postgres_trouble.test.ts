@@ -8,7 +8,7 @@ import { openPostgres } from "../../src/store/postgres/open.ts";
 import type { Grant, SettleRequest, Store } from "../../src/store/store.ts";
 import { acquireRequest, only } from "../contract/subject.ts";
 import { end, newJob } from "../support/jobs.ts";
-import { newSchema, postgresUrl, Schema } from "../support/postgres.ts";
+import { newSchema, postgresUrl, type Schema } from "../support/postgres.ts";
 import { Proxy } from "../support/proxy.ts";
 
 setDefaultTimeout(30_000);
@@ -87,10 +87,7 @@ describe("a connection that is cut", () => {
   test("again and again does not lose or double what many slots ask for", async () => {
     const { store, eye, proxy } = await trouble();
     const ids = (await eye.enqueue(Array.from({ length: 200 }, () => newJob()))).map(({ id }) => id);
-    let over = false;
-    const cutting = (async () => {
-      for (; !over; await Bun.sleep(150)) proxy.cut();
-    })();
+    const cutting = setInterval(() => proxy.cut(), 150);
     const slot = async (): Promise<void> => {
       for (;;) {
         const [grant] = await store.acquire(acquireRequest({ count: 1 }));
@@ -99,8 +96,7 @@ describe("a connection that is cut", () => {
       }
     };
     await Promise.all(Array.from({ length: 8 }, slot));
-    over = true;
-    await cutting;
+    clearInterval(cutting);
     const jobs = await eye.jobs(ids);
     expect(new Set(jobs.map((job) => `${job?.state.name} ${job?.token}`))).toEqual(new Set(["completed 1"]));
     expect(await eye.checkpoints({ limit: 9 })).toEqual([]);

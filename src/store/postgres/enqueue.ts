@@ -17,7 +17,7 @@ import { NEW_JOBS } from "./new_jobs.ts";
 import type { Statements } from "./sql.ts";
 
 /** Somebody else took a key or started a job between our look and our write. */
-export class Overtaken extends Error {
+class Overtaken extends Error {
   readonly code = "40001";
 }
 

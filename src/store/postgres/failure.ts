@@ -27,14 +27,13 @@ const UNREACHABLE = new Set([
 ]);
 /** The server ends or has not begun: shutdowns, crashes, start-up, too many connections. */
 const SERVER_AWAY = new Set(["57P01", "57P02", "57P03", "53300", "25006"]);
-/** Nothing was done, and trying again may well work: serialization, deadlock, lock and statement timeout. */
-const COLLIDED = new Set(["40001", "40P01", "55P03"]);
+/** Nothing was done, and another look may well help: serialization, deadlock, lock timeout, a key just taken. */
+const COLLIDED = new Set(["40001", "40P01", "55P03", "23505"]);
 /** A plan of before a migration by somebody else. */
 const OUTDATED = new Set(["0A000", "26000"]);
 
 export const UNDEFINED_TABLE = "42P01";
 export const UNDEFINED_SCHEMA = "3F000";
-export const UNIQUE_VIOLATION = "23505";
 
 export function codeOf(error: unknown): string {
   const code = (error as { code?: unknown } | null)?.code;

@@ -1,9 +1,18 @@
 /** What the holders of leases ask of the store, each verb gathered over all slots of the process into one statement. */
 
 import type { Clock } from "../../core/clock.ts";
-import type { ExtendAnswer, ExtendRequest, LogWrite, ProcessNote, SettleAnswer, SettleRequest } from "../store.ts";
+import type {
+  AcquireRequest,
+  ExtendAnswer,
+  ExtendRequest,
+  Grant,
+  LogWrite,
+  ProcessNote,
+  SettleAnswer,
+  SettleRequest,
+} from "../store.ts";
 import type { TimedExtend } from "./claim.ts";
-import { appendLogs, extend, noteProcess } from "./claim.ts";
+import { acquire, appendLogs, extend, noteProcess, promote, PROMOTE_LIMIT } from "./claim.ts";
 import { Gather } from "./gather.ts";
 import { inRounds } from "./rounds.ts";
 import type { Session } from "./session.ts";
@@ -18,9 +27,10 @@ export class Holder {
   readonly #session: Session;
   readonly #statements: Statements;
   readonly #clock: Clock;
+  readonly #onFreed: () => void;
   readonly #extends = new Gather<TimedExtend, ExtendAnswer>((all) => this.#extendAll(all));
   readonly #settles = new Gather<SettleRequest, SettleAnswer>((all) =>
-    settle(this.#statements, waysOf(this.#session, QUICK), all),
+    settle(this.#statements, waysOf(this.#session, QUICK, this.#onFreed), all),
   );
   readonly #notes = new Gather<ProcessNote, null>(async (all) => {
     await this.#session.run((connection) => noteProcess(this.#statements, connection, all), QUICK);
@@ -38,10 +48,26 @@ export class Holder {
   /** Of which jobs output is being written. */
   readonly #printing = new Map<number, Promise<unknown>>();
 
-  constructor(session: Session, statements: Statements, clock: Clock) {
-    this.#session = session;
-    this.#statements = statements;
-    this.#clock = clock;
+  /** `onFreed`: others may have been waiting for what has ended. */
+  constructor(options: { session: Session; statements: Statements; clock: Clock }, onFreed: () => void) {
+    this.#session = options.session;
+    this.#statements = options.statements;
+    this.#clock = options.clock;
+    this.#onFreed = onFreed;
+  }
+
+  /** `number` names this call, so that one whose answer was lost can be told again. */
+  async acquire(request: AcquireRequest, number: number): Promise<Grant[]> {
+    for (let due_first = true; ;) {
+      const grants = await this.#session.run(
+        (connection, again) => acquire(this.#statements, connection, request, { number, due_first, again }),
+        QUICK,
+      );
+      if (grants !== null) return grants;
+      // When others are at it already, their promotions count as not yet there.
+      const promoted = await this.#session.run((connection) => promote(this.#statements, connection), QUICK);
+      if (promoted < PROMOTE_LIMIT) due_first = false;
+    }
   }
 
   extend(requests: readonly ExtendRequest[]): Promise<ExtendAnswer[]> {
@@ -93,9 +119,13 @@ export class Holder {
   }
 }
 
-export function waysOf(session: Session, manner: { quick?: boolean }): Ways {
+export function waysOf(session: Session, manner: { quick?: boolean }, onFreed: () => void): Ways {
   return {
     alone: (work) => session.run(work, manner),
-    together: (work) => session.transaction(work, manner),
+    together: async (work) => {
+      const result = await session.transaction(work, manner);
+      onFreed();
+      return result;
+    },
   };
 }

@@ -16,7 +16,7 @@ const JOB_COLUMNS = [
   .join(" ")
   .split(" ");
 /** Of a job that has just been granted, these are known. */
-const FRESH_COLUMNS = [
+const FRESH_COLUMNS = new Set([
   "state",
   "holder",
   "cancel_requested_at_ms",
@@ -25,7 +25,7 @@ const FRESH_COLUMNS = [
   "progress",
   "message",
   "reason",
-];
+]);
 const columnsOf = (job: string) => JOB_COLUMNS.map((column) => `${job}.${column}`).join(", ");
 const inputOf = (job: string) =>
   `CASE WHEN ${job}.has_input THEN (SELECT data FROM lease.inputs WHERE job_id = ${job}.id) END AS input`;
@@ -67,7 +67,7 @@ const GRANTED_MS = `coalesce(nullif(coalesce(jobs.lease_ms, $3::bigint), 0), (SE
   ), ${UNLEARNED_LEASE_MS})`;
 
 /** A grant as it is answered: what every new grant has in common is left out. */
-const GRANT_COLUMNS = JOB_COLUMNS.filter((column) => !FRESH_COLUMNS.includes(column));
+const GRANT_COLUMNS = JOB_COLUMNS.filter((column) => !FRESH_COLUMNS.has(column));
 const answer = `SELECT due.found AS due, ${GRANT_COLUMNS.map((column) => `granted.${column}`).join(", ")},
   ${inputOf("granted")} FROM due LEFT JOIN granted ON TRUE`;
 

@@ -8,7 +8,7 @@ import type { SweepCounts, WorkerRecord } from "../../core/records.ts";
 import type { CheckpointQuery, ExpiredQuery, ListQuery, LogQuery, PruneQuery, Selection } from "../queries.ts";
 import type * as Contract from "../store.ts";
 import { cancel, noteRecovery, recovery, retry, setPaused } from "./change.ts";
-import { acquire, promote, promoteAll, PROMOTE_LIMIT } from "./claim.ts";
+import { promoteAll } from "./claim.ts";
 import { checkAll, enqueue, enqueueAll, insertPlain, isPlain, onlyOnce } from "./enqueue.ts";
 import { Gather } from "./gather.ts";
 import { Holder, QUICK, waysOf } from "./holder.ts";
@@ -54,8 +54,8 @@ export class PostgresStore implements Contract.Store {
     this.#session = options.session;
     this.#statements = options.statements;
     this.location = options.session.location;
-    this.#holder = new Holder(options.session, options.statements, options.clock);
     this.#news = new News(options);
+    this.#holder = new Holder(options, () => this.#news.note("urgent"));
   }
 
   async enqueue(batch: readonly NewJob[], options: Contract.EnqueueOptions = {}): Promise<Contract.Enqueued[]> {
@@ -71,18 +71,8 @@ export class PostgresStore implements Contract.Store {
     return this.#once("urgent", enqueueAll, onlyOnce(batches));
   }
 
-  async acquire(request: Contract.AcquireRequest) {
-    const number = Math.floor(this.#options.random() * Number.MAX_SAFE_INTEGER);
-    for (let due_first = true; ;) {
-      const grants = await this.#session.run(
-        (connection, again) => acquire(this.#statements, connection, request, { number, due_first, again }),
-        QUICK,
-      );
-      if (grants !== null) return grants;
-      // When others are at it already, their promotions count as not yet there.
-      const promoted = await this.#session.run((connection) => promote(this.#statements, connection), QUICK);
-      if (promoted < PROMOTE_LIMIT) due_first = false;
-    }
+  acquire(request: Contract.AcquireRequest) {
+    return this.#holder.acquire(request, Math.floor(this.#options.random() * Number.MAX_SAFE_INTEGER));
   }
 
   extend(requests: readonly Contract.ExtendRequest[]) {
@@ -114,7 +104,13 @@ export class PostgresStore implements Contract.Store {
   }
 
   async recover(requests: readonly Contract.RecoverRequest[]) {
-    const answers = await this.#track(recover(this.#statements, waysOf(this.#session, {}), requests));
+    const answers = await this.#track(
+      recover(
+        this.#statements,
+        waysOf(this.#session, {}, () => {}),
+        requests,
+      ),
+    );
     this.#news.note("urgent");
     return answers;
   }
@@ -209,8 +205,9 @@ export class PostgresStore implements Contract.Store {
     return this.#quick(read.nextDue);
   }
 
+  /** Nobody waits for that, and many do it all the time. */
   saveWorker(worker: WorkerRecord) {
-    return this.#change("other", saveWorker, worker);
+    return this.#read(saveWorker, worker);
   }
 
   workers(query?: { live_on: string }) {
@@ -243,6 +240,11 @@ export class PostgresStore implements Contract.Store {
   /** The database's clock is not this machine's. */
   async noticeJump() {
     return false;
+  }
+
+  async transfer() {
+    const { PostgresTransfer } = await import("./transfer.ts");
+    return new PostgresTransfer(this.#statements, this.#session);
   }
 
   now() {
@@ -290,9 +292,8 @@ export class PostgresStore implements Contract.Store {
   }
 
   async #insertPlain(all: readonly NewJob[]): Promise<number[]> {
-    const work = (connection: Connection) => insertPlain(this.#statements, connection, all);
-    const whole = all.every(({ input }) => input === null);
-    const ids = await (whole ? this.#session.run(work, ONCE) : this.#session.transaction(work, ONCE));
+    const way = all.every(({ input }) => input === null) ? "run" : "transaction";
+    const ids = await this.#session[way]((connection) => insertPlain(this.#statements, connection, all), ONCE);
     this.#news.note("urgent");
     return ids;
   }

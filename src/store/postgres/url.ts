@@ -50,7 +50,8 @@ export function parseTarget(text: string, env: Env): Target {
   const url = parse(text);
   const given = parameters(url);
   const setting = (name: Parameter, variable: string) => nonEmpty(given.get(name)) ?? nonEmpty(env[variable]);
-  const host = decode(url.hostname.replace(/^\[|\]$/g, "")) || (setting("host", "PGHOST") ?? "localhost");
+  const named = url.hostname === NO_HOST ? "" : decode(url.hostname.replace(/^\[|\]$/g, ""));
+  const host = named || (setting("host", "PGHOST") ?? "localhost");
   const port = Number(url.port || nonEmpty(env["PGPORT"]) || DEFAULT_PORT);
   const user = decode(url.username) || (nonEmpty(env["PGUSER"]) ?? userInfo().username);
   const database = decode(url.pathname.slice(1)) || (nonEmpty(env["PGDATABASE"]) ?? user);
@@ -70,9 +71,12 @@ export function parseTarget(text: string, env: Env): Target {
   };
 }
 
+/** Stands for a host that a URL with a user leaves out, which only PostgreSQL allows. */
+const NO_HOST = "no-host.invalid";
+
 function parse(text: string): URL {
   try {
-    return new URL(text);
+    return new URL(text.replace(/^([a-z]+:\/\/[^/?#]*@)(?=[/?#]|$)/i, `$1${NO_HOST}`));
   } catch {
     // The text itself may hold a password.
     return refuse("it is not one: write postgres://user@host:5432/database");

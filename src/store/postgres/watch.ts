@@ -16,18 +16,20 @@ const PAUSE_MS = { urgent: 4, other: 200 } as const;
 export type Urgency = keyof typeof PAUSE_MS;
 
 class Notifier {
-  readonly #send: () => Promise<unknown>;
+  readonly #send: (urgency: Urgency) => Promise<unknown>;
+  #urgency: Urgency = "other";
   #timer: ReturnType<typeof setTimeout> | null = null;
   #due_ms = 0;
   #last_ms = -Infinity;
   #sending: Promise<unknown> = Promise.resolve();
 
-  constructor(send: () => Promise<unknown>) {
+  constructor(send: (urgency: Urgency) => Promise<unknown>) {
     this.#send = send;
   }
 
   note(urgency: Urgency): void {
     const now_ms = performance.now();
+    if (urgency === "urgent") this.#urgency = urgency;
     const due_ms = Math.max(now_ms, this.#last_ms + PAUSE_MS[urgency]);
     if (this.#timer !== null) {
       if (this.#due_ms <= due_ms) return;
@@ -51,7 +53,8 @@ class Notifier {
     this.#timer = null;
     this.#last_ms = performance.now();
     // Whoever waits for it polls as well.
-    this.#sending = this.#send().catch(() => {});
+    this.#sending = this.#send(this.#urgency).catch(() => {});
+    this.#urgency = "other";
   }
 }
 
@@ -70,8 +73,8 @@ interface ListenOptions {
   channel: string;
   clock: Clock;
   random: Random;
-  /** Called with who notified; null when something may have been missed. */
-  heard: (sender: string | null) => void;
+  /** Called with what somebody said; null when something may have been missed. */
+  heard: (message: string | null) => void;
 }
 
 /** Listens until it is told to stop, through any number of lost connections. */
@@ -87,7 +90,7 @@ function listen({ session, channel, clock, random, heard }: ListenOptions): () =
     later(pause_ms * (0.5 + random()), begin);
     pause_ms = Math.min(2 * pause_ms, LONGEST_PAUSE_MS);
   };
-  const link = session.link({ onNotify: (sender) => heard(sender), onLost: () => again() });
+  const link = session.link({ onNotify: (message) => heard(message), onLost: () => again() });
   const begin = () => {
     link.query(`LISTEN "${channel}"`).then(
       () => {
@@ -129,14 +132,16 @@ export class News {
   readonly #notifier: Notifier;
   readonly #watchers = new Set<() => void>();
   #stopListening: (() => Promise<void>) | null = null;
+  #later: ReturnType<typeof setTimeout> | null = null;
 
   constructor(options: NewsOptions) {
     this.#options = options;
     this.#channel = channelOf(options.schema);
     this.#sender = Math.floor(options.random() * Number.MAX_SAFE_INTEGER).toString(36);
-    this.#notifier = new Notifier(() =>
-      options.session.run((connection) => connection.query(NOTIFY, [this.#channel, this.#sender]), { quick: true }),
-    );
+    this.#notifier = new Notifier((urgency) => {
+      const message = `${urgency} ${this.#sender}`;
+      return options.session.run((connection) => connection.query(NOTIFY, [this.#channel, message]), { quick: true });
+    });
   }
 
   note(urgency: Urgency): void {
@@ -152,16 +157,29 @@ export class News {
       channel: this.#channel,
       clock: this.#options.clock,
       random: this.#options.random,
-      heard: (sender) => {
-        if (sender === this.#sender) return;
-        for (const watching of [...this.#watchers]) if (this.#watchers.has(watching)) watching();
-      },
+      heard: (message) => this.#heard(message),
     });
     return () => void this.#watchers.delete(watcher);
   }
 
+  /** What is not urgent is told at most so often, however many have something to say: each listener takes a look. */
+  #heard(message: string | null): void {
+    const [urgency, sender] = message?.split(" ") ?? ["urgent"];
+    if (sender === this.#sender) return;
+    if (urgency === "urgent") this.#tell();
+    else this.#later ??= setTimeout(() => this.#tell(), PAUSE_MS.other);
+  }
+
+  #tell(): void {
+    if (this.#later !== null) clearTimeout(this.#later);
+    this.#later = null;
+    // A set that changes meanwhile is walked as it is by then: who has stopped is not called.
+    for (const watching of this.#watchers) watching();
+  }
+
   async close(): Promise<void> {
     this.#watchers.clear();
+    if (this.#later !== null) clearTimeout(this.#later);
     await Promise.all([this.#stopListening?.(), this.#notifier.flush()]);
     this.#stopListening = null;
   }

@@ -5,15 +5,7 @@
 import type { Clock, MachineTime } from "../../core/clock.ts";
 import type { NewJob } from "../../core/job.ts";
 import type { LogChunk, SweepCounts, WorkerRecord } from "../../core/records.ts";
-import type {
-  CheckpointQuery,
-  ExpiredQuery,
-  LeaseHealth,
-  ListQuery,
-  LogQuery,
-  PruneQuery,
-  Selection,
-} from "../queries.ts";
+import type * as Query from "../queries.ts";
 import type * as Contract from "../store.ts";
 import type { Connection } from "./connection.ts";
 import { cancel, noteRecovery, recovery, retry } from "./change.ts";
@@ -40,8 +32,7 @@ import { checkpoint, settle } from "./settle.ts";
 import { Statements } from "./prepared.ts";
 import { SQL } from "./statements.ts";
 import { watchCommits } from "./watch.ts";
-import type { Writer } from "./writer.ts";
-import { RANK } from "./writer.ts";
+import { RANK, type Writer } from "./writer.ts";
 
 export class SqliteStore implements Contract.Store {
   readonly location: string;
@@ -107,7 +98,7 @@ export class SqliteStore implements Contract.Store {
     return this.#writer.write(RANK.holder, () => checkpoint(this.#statements, requests, this.#now()));
   }
 
-  async expired(query: ExpiredQuery) {
+  async expired(query: Query.ExpiredQuery) {
     return this.#read(() => expired(this.#statements, query, this.#now()));
   }
 
@@ -131,7 +122,7 @@ export class SqliteStore implements Contract.Store {
     return this.#read(() => jobs(this.#statements, ids));
   }
 
-  async list(query: ListQuery) {
+  async list(query: Query.ListQuery) {
     return this.#read(() => list(this.#statements, query));
   }
 
@@ -139,21 +130,21 @@ export class SqliteStore implements Contract.Store {
     return this.#read(() => this.#statements.get("attempts").all(id).map(toAttempt));
   }
 
-  async checkpoints(query: CheckpointQuery) {
+  async checkpoints(query: Query.CheckpointQuery) {
     return this.#read(() => checkpoints(this.#statements, query));
   }
 
-  async logs({ job, attempt, from, limit }: LogQuery) {
+  async logs({ job, attempt, from, limit }: Query.LogQuery) {
     const rows = this.#read(() => this.#statements.get("logs").all(job, attempt, from, limit));
     return rows as unknown as LogChunk[];
   }
 
-  async counts(only?: Selection) {
+  async counts(only?: Query.Selection) {
     return this.#read(() => counts(this.#statements, only));
   }
 
   async leases() {
-    return this.#read(() => this.#statements.get("leases").get(this.#now()) as unknown as LeaseHealth);
+    return this.#read(() => this.#statements.get("leases").get(this.#now()) as unknown as Query.LeaseHealth);
   }
 
   async parents(ids: readonly number[]) {
@@ -164,12 +155,12 @@ export class SqliteStore implements Contract.Store {
     return this.#read(() => subjects.map((subject) => learned(this.#statements, subject)));
   }
 
-  async prunable(query: PruneQuery) {
+  async prunable(query: Query.PruneQuery) {
     const { prunable } = await import("./prune.ts");
     return this.#read(() => prunable(this.#statements, query, this.#now()));
   }
 
-  async prune(query: PruneQuery & { limit: number }) {
+  async prune(query: Query.PruneQuery & { limit: number }) {
     const { prune } = await import("./prune.ts");
     return this.#writer.write(RANK.housekeeping, () => prune(this.#statements, query, this.#now()));
   }
@@ -270,6 +261,11 @@ export class SqliteStore implements Contract.Store {
     const reading = { ...now, hold_ms, wall_ms: this.#now() };
     if (this.#read(() => isSteady(this.#statements, reading))) return false;
     return this.#writer.write(RANK.housekeeping, () => noticeJump(this.#statements, reading));
+  }
+
+  async transfer() {
+    const { SqliteTransfer } = await import("./transfer.ts");
+    return new SqliteTransfer(this.#statements, this.#writer);
   }
 
   async now() {

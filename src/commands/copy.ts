@@ -1,0 +1,51 @@
+/** `lease copy`: moves all of a store into another, for example from SQLite to PostgreSQL, or back. */
+
+import { LeaseError } from "../core/errors.ts";
+import { copyStore } from "../roles/copy.ts";
+import type { Copied } from "../roles/copy.ts";
+import { jsonLine } from "../view/json.ts";
+import { command } from "./cli/define.ts";
+import { JSON_FLAG } from "./cli/shared.ts";
+import { withStore } from "./context.ts";
+
+export default command({
+  meta: { name: "copy", description: "Copy everything in the store to another one" },
+  args: {
+    to: { type: "string", valueHint: "PATH|URL", description: "The other store: new, or empty" },
+    force: { type: "boolean", description: "Also while workers are live; what they change meanwhile may be missed" },
+    json: JSON_FLAG,
+  },
+  rest: "none",
+  examples: [
+    ["lease copy --to postgres://lease@db.example/lease", "from the usual file to PostgreSQL"],
+    ["lease copy --store postgres://lease@db.example/lease --to lease.db", "and back"],
+  ],
+  notes: [
+    "Jobs, inputs, attempts, checkpoints, logs, dependencies, paused queues and what was learned keep their ids and " +
+      "times. In the end every row is read back and compared. A copy that was interrupted is begun again by the same " +
+      "command. Stop the workers first, and start them on the other store afterwards.",
+  ],
+  run: async ({ args, io }) => {
+    const { to } = args;
+    if (to === undefined || to === "") throw new LeaseError("usage", "copy where? Name the other store with --to");
+    return withStore(args, io, { create: false }, async ({ store: from }) =>
+      withStore({ store: to, trust_store: args.trust_store }, io, { create: true }, async ({ store: target }) => {
+        const onCopied = (kind: string, count: number) => {
+          if (args.verbose) io.stderr(`${kind}: ${count}\n`);
+        };
+        const copied = await copyStore({ from, to: target, force: args.force, onCopied });
+        const between = { from: from.location, to: target.location };
+        io.stdout(
+          args.json ? jsonLine({ ...between, ...copied.counts, digest: copied.digest }) : text(copied, between),
+        );
+        return 0;
+      }),
+    );
+  },
+});
+
+function text({ counts, digest }: Copied, { from, to }: { from: string; to: string }): string {
+  const parts = Object.entries(counts).filter(([, count]) => count > 0);
+  const what = parts.length === 0 ? "nothing" : parts.map(([kind, count]) => `${count} ${kind}`).join(", ");
+  return `copied ${what} from ${from} to ${to}; both have digest ${digest.slice(0, 16)}\n`;
+}

@@ -1,0 +1,163 @@
+/** Opening a PostgreSQL store: made once by any number at the same time, refused where it can't be, encrypted where asked. */
+
+import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { chownSync, mkdtempSync, rmSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { LeaseError } from "../../src/core/errors.ts";
+import { systemClock, systemRandom } from "../../src/platform/clock.ts";
+import { openPostgres } from "../../src/store/postgres/open.ts";
+import { MIGRATIONS } from "../../src/store/postgres/schema.ts";
+import { newJob } from "../support/jobs.ts";
+import { newSchema, type Schema, startPostgres } from "../support/postgres.ts";
+
+setDefaultTimeout(30_000);
+
+const clearing: (() => unknown)[] = [];
+afterAll(async () => {
+  for (const clear of clearing.toReversed()) await clear();
+});
+
+async function schema(): Promise<Schema> {
+  const made = await newSchema();
+  clearing.push(() => made.drop());
+  return made;
+}
+
+const open = (url: string, create = true) =>
+  openPostgres(url, { clock: systemClock, random: systemRandom, create, patience_ms: 500 });
+
+async function refusal(url: string, create = true): Promise<LeaseError> {
+  const error = await open(url, create).then(
+    (store) => store.close(),
+    (reason: unknown) => reason,
+  );
+  if (error instanceof LeaseError) return error;
+  throw new Error(`expected a LeaseError, got ${String(error)}`);
+}
+
+describe("a database without a store", () => {
+  test("gets one, once, however many open it at the same time", async () => {
+    const { url } = await schema();
+    const stores = await Promise.all(Array.from({ length: 8 }, () => open(url)));
+    const ids = await Promise.all(stores.map((store) => store.enqueue([newJob()])));
+    expect(new Set(ids.flat().map(({ id }) => id)).size).toBe(8);
+    await Promise.all(stores.map((store) => store.close()));
+  });
+
+  test("keeps having none where none is wanted", async () => {
+    const { url, sql, name } = await schema();
+    expect((await refusal(url, false)).code).toBe("no_store");
+    expect(await sql`SELECT 1 FROM pg_namespace WHERE nspname = ${name}`).toHaveLength(0);
+  });
+
+  test("is left alone when the schema has tables of somebody else", async () => {
+    const { url, sql, name } = await schema();
+    await sql.unsafe(`CREATE SCHEMA ${name}`);
+    await sql.unsafe(`CREATE TABLE ${name}.jobs (id int)`);
+    expect((await refusal(url)).message).toContain("belongs to another program");
+  });
+
+  test("and without the right to make one is refused with what to do", async () => {
+    const { url, sql, name } = await schema();
+    await sql.unsafe(`CREATE ROLE ${name} LOGIN PASSWORD 'x'`);
+    clearing.push(() => sql.unsafe(`DROP ROLE ${name}`));
+    const error = await refusal(url.replace("lease:secret@", `${name}:x@`));
+    expect([error.code, error.message]).toEqual(["store_readonly", expect.stringContaining("grant it the rights")]);
+  });
+});
+
+describe("a store", () => {
+  test("of a newer lease is refused, and left as it is", async () => {
+    const { url, sql, name } = await schema();
+    await (await open(url)).close();
+    await sql.unsafe(`UPDATE ${name}.meta SET value = '${MIGRATIONS.length + 1}' WHERE name = 'version'`);
+    const error = await refusal(url);
+    expect([error.code, error.exit_code]).toEqual(["store_newer", 125]);
+    expect(error.message).toContain("use a newer lease");
+  });
+
+  test("has its own jobs in its own schema", async () => {
+    const [one, two] = [await schema(), await schema()];
+    const [first, second] = [await open(one.url), await open(two.url)];
+    await first.enqueue([newJob()]);
+    expect(await second.counts()).toEqual([]);
+    await Promise.all([first.close(), second.close()]);
+  });
+
+  test("on a server that is too old is refused", async () => {
+    const server = createServer((socket) => {
+      const message = (type: string, ...parts: (string | Buffer)[]) => {
+        const body = Buffer.concat(parts.map((part) => Buffer.from(part)));
+        const head = Buffer.alloc(5);
+        head.write(type);
+        head.writeUInt32BE(body.length + 4, 1);
+        return Buffer.concat([head, body]);
+      };
+      const ready = message("Z", "I");
+      socket.once("data", () => {
+        socket.write(
+          Buffer.concat([message("R", Buffer.alloc(4)), message("S", "server_version\0", "14.11\0"), ready]),
+        );
+        socket.on("data", () => socket.write(Buffer.concat([message("E", "SERROR\0C42P01\0Mnone\0\0"), ready])));
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    clearing.push(() => server.close());
+    const { port } = server.address() as { port: number };
+    const error = await refusal(`postgres://me@127.0.0.1:${port}/db?sslmode=disable`);
+    expect(error.message).toContain("is on PostgreSQL 14.11, and lease needs 15 or newer");
+  });
+});
+
+const OPENSSL = Bun.which("openssl");
+if (OPENSSL === null) console.warn("SKIPPED: encrypted connections, for which this test needs openssl");
+
+describe.skipIf(OPENSSL === null)("an encrypted connection", () => {
+  async function encrypted(): Promise<{ url: string; certificate: string }> {
+    const folder = mkdtempSync(join(tmpdir(), "lease-tls-"));
+    clearing.push(() => rmSync(folder, { recursive: true, force: true }));
+    const [certificate, key] = [join(folder, "server.crt"), join(folder, "server.key")];
+    const made = Bun.spawnSync(
+      ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"].concat([
+        "-addext",
+        "subjectAltName=DNS:localhost",
+        "-keyout",
+        key,
+        "-out",
+        certificate,
+      ]),
+    );
+    if (!made.success) throw new Error(made.stderr.toString());
+    const owner = Bun.spawnSync(["id", "-u", "postgres"]);
+    if (process.getuid?.() === 0) {
+      for (const file of [folder, certificate, key]) chownSync(file, Number(owner.stdout.toString()), 0);
+    }
+    const server = await startPostgres(["ssl=on", `ssl_cert_file=${certificate}`, `ssl_key_file=${key}`]);
+    clearing.push(() => server.stop());
+    return { url: server.url, certificate };
+  }
+
+  test("is made where it is asked for, and checked as far as it is asked to be", async () => {
+    const { url, certificate } = await encrypted();
+    const by_name = url.replace("127.0.0.1", "localhost");
+    for (const query of [
+      `${url}?sslmode=require`,
+      `${url}?sslmode=prefer`,
+      `${url}?sslmode=verify-ca&sslrootcert=${certificate}`,
+      `${by_name}?sslmode=verify-full&sslrootcert=${certificate}`,
+    ]) {
+      const store = await open(query);
+      await store.enqueue([newJob()]);
+      await store.close();
+    }
+    expect((await refusal(`${by_name}?sslmode=verify-full`)).exit_code).toBe(125);
+    expect((await refusal(`${url}?sslmode=verify-full&sslrootcert=${certificate}`)).exit_code).toBe(125);
+  });
+
+  test("that is asked for and can't be had is refused", async () => {
+    const { url } = await schema();
+    expect((await refusal(`${url}&sslmode=require`)).exit_code).toBe(125);
+  });
+});
