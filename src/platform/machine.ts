@@ -17,23 +17,25 @@ function machineBoot(): string {
 let boot_id: string | undefined;
 
 /**
- * Changes with every boot, so that a pid noted before one is never taken for a process after it, and names the
- * namespace of pids: containers of one machine may share its name and its boot, and have other processes of that pid.
+ * Changes with every boot, so that a pid noted before one is never taken for a process after it. Names the namespace of
+ * pids too: containers of one machine may share its name and its boot, and have other processes of that pid. And the
+ * machine: two may have the same name, and the boot of the one says nothing about the other.
  */
 export function bootId(): string {
-  boot_id ??= machineBoot() + pidNamespace();
+  boot_id ??= `${machineBoot()}/${pidNamespace()}/${readOrNull("/etc/machine-id")?.trim() ?? ""}`;
   return boot_id;
 }
 
 function pidNamespace(): string {
   try {
-    return `/${readlinkSync("/proc/self/ns/pid")}`;
+    return readlinkSync("/proc/self/ns/pid");
   } catch {
     return "";
   }
 }
 
 const bootOf = (id: string): string => id.split("/", 1)[0] ?? id;
+const machineOf = (id: string): string => id.split("/")[2] ?? "";
 
 /** What processes of one machine can compare to notice that its clock was set, or that it slept. */
 export function machineTime(): MachineTime {
@@ -103,8 +105,11 @@ function livingProcesses(): number[] | null {
 /** True only with proof: on this boot of this machine the pid is gone, or belongs to a younger process. */
 export function isProvenDead(identity: ProcessIdentity): boolean {
   if (bootOf(bootId()) === "unknown" || identity.pid_started === 0) return false;
-  // Of another container all that can be known from here is whether it is from before the last boot.
-  if (identity.boot_id !== bootId()) return bootOf(identity.boot_id) !== bootOf(bootId());
+  // Of another container all that can be known from here is whether it is from before the last boot of this machine.
+  if (identity.boot_id !== bootId()) {
+    const here = machineOf(bootId()) !== "" && machineOf(identity.boot_id) === machineOf(bootId());
+    return here && bootOf(identity.boot_id) !== bootOf(bootId());
+  }
   return processStat(identity.pid)?.started !== identity.pid_started;
 }
 

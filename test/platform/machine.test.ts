@@ -12,6 +12,9 @@ import {
   processGroup,
 } from "../../src/platform/machine.ts";
 
+/** As this machine would have been called before it was booted. */
+const EARLIER_BOOT = bootId().replace(/^[^/]*/, "an earlier one");
+
 /** A child that lives until it is told otherwise, and is itself already, not a copy of us on the way there. */
 async function started(env: Record<string, string> = {}) {
   const child = Bun.spawn(["cat"], { stdin: "pipe", stdout: "pipe", env: { ...process.env, ...env }, detached: true });
@@ -38,7 +41,10 @@ describe.skipIf(!existsSync("/proc/self/stat"))("a process", () => {
     const identity = identify(child.pid);
     expect(isProvenDead(identity)).toBe(false);
     expect(isProvenDead({ ...identity, pid_started: identity.pid_started - 1 })).toBe(true);
-    expect(isProvenDead({ ...identity, boot_id: "an earlier one" })).toBe(true);
+    expect(isProvenDead({ ...identity, boot_id: EARLIER_BOOT })).toBe(true);
+    // Another machine of the same name: its boots prove nothing here.
+    expect(isProvenDead({ ...identity, boot_id: "another boot/pid:[1]/another machine" })).toBe(false);
+    expect(isProvenDead({ ...identity, boot_id: "another boot" })).toBe(false);
     await child.end();
     expect(isProvenDead(identity)).toBe(true);
   });
@@ -47,10 +53,10 @@ describe.skipIf(!existsSync("/proc/self/stat"))("a process", () => {
     const own = ownIdentity();
     const [boot = ""] = own.boot_id.split("/");
     expect(own.boot_id).not.toBe(boot);
-    const elsewhere = { ...own, boot_id: `${boot}/pid:[1]` };
+    const elsewhere = { ...own, boot_id: own.boot_id.replace(/pid:\[\d+\]/, "pid:[1]") };
     expect([isProvenDead(own), isProvenAlive(own)]).toEqual([false, true]);
     expect([isProvenDead(elsewhere), isProvenAlive(elsewhere)]).toEqual([false, false]);
-    expect(isProvenDead({ ...elsewhere, boot_id: "an earlier one/pid:[1]" })).toBe(true);
+    expect(isProvenDead({ ...elsewhere, boot_id: EARLIER_BOOT.replace(/pid:\[\d+\]/, "pid:[1]") })).toBe(true);
   });
 
   test("of which nobody noted the start is never proven dead", async () => {
