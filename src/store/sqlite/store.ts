@@ -22,6 +22,12 @@ import {
 } from "./claim.ts";
 import { enqueue } from "./enqueue.ts";
 import { explain } from "./failure.ts";
+import { enqueueAll } from "./bulk.ts";
+import { diagnose } from "./diagnose.ts";
+import { isSteady, noticeJump } from "./jump.ts";
+import { prunable, prune } from "./prune.ts";
+import { SqliteTransfer } from "./transfer.ts";
+import { trim, trimmable } from "./trim.ts";
 import { learned } from "./learned.ts";
 import { list } from "./list.ts";
 import { backlog, checkpoints, counts, expired, jobs, parents } from "./read.ts";
@@ -62,7 +68,6 @@ export class SqliteStore implements Contract.Store {
   }
 
   async enqueueAll(batches: AsyncIterable<readonly NewJob[]>) {
-    const { enqueueAll } = await import("./bulk.ts");
     return this.#writer.writeLong((step) => enqueueAll(this.#statements, batches, this.#now(), step));
   }
 
@@ -156,12 +161,10 @@ export class SqliteStore implements Contract.Store {
   }
 
   async prunable(query: Query.PruneQuery) {
-    const { prunable } = await import("./prune.ts");
     return this.#read(() => prunable(this.#statements, query, this.#now()));
   }
 
   async prune(query: Query.PruneQuery & { limit: number }) {
-    const { prune } = await import("./prune.ts");
     return this.#writer.write(RANK.housekeeping, () => prune(this.#statements, query, this.#now()));
   }
 
@@ -172,7 +175,6 @@ export class SqliteStore implements Contract.Store {
   }
 
   async diagnose() {
-    const { diagnose } = await import("./diagnose.ts");
     return diagnose(this.#statements, this.location);
   }
 
@@ -238,7 +240,6 @@ export class SqliteStore implements Contract.Store {
   }
 
   async trimCheckpoints(keep: number) {
-    const { trimmable, trim } = await import("./trim.ts");
     const { found, done } = this.#read(() => trimmable(this.#statements, keep));
     let removed = 0;
     for (const part of found) {
@@ -257,14 +258,12 @@ export class SqliteStore implements Contract.Store {
   }
 
   async noticeJump(now: MachineTime, hold_ms: number) {
-    const { isSteady, noticeJump } = await import("./jump.ts");
     const reading = { ...now, hold_ms, wall_ms: this.#now() };
     if (this.#read(() => isSteady(this.#statements, reading))) return false;
     return this.#writer.write(RANK.housekeeping, () => noticeJump(this.#statements, reading));
   }
 
   async transfer() {
-    const { SqliteTransfer } = await import("./transfer.ts");
     return new SqliteTransfer(this.#statements, this.#writer);
   }
 
