@@ -11,6 +11,8 @@ import type { Statements } from "./prepared.ts";
 
 /** A write is reported before its commit can be seen, so a look that finds nothing is repeated a little later. */
 const LOOKS_AFTER_MS = [0, 1, 5, 25];
+/** Where others commit all the time, it is enough to hear of it so often: a fleet spends its time on jobs instead. */
+const PAUSE_AFTER_NEWS_MS = 5;
 
 export function watchCommits(path: string, statements: Statements, changed: () => void): () => void {
   const wal = `${basename(path)}-wal`;
@@ -22,15 +24,14 @@ export function watchCommits(path: string, statements: Statements, changed: () =
   const look = () => {
     timer = null;
     const current = version();
-    if (current !== seen) {
-      seen = current;
-      changed();
-    }
-    next();
+    const news = current !== seen;
+    seen = current;
+    if (news) changed();
+    next(news ? PAUSE_AFTER_NEWS_MS : 0);
   };
-  const next = () => {
+  const next = (least_ms = 0) => {
     const delay_ms = LOOKS_AFTER_MS[looks++];
-    if (delay_ms !== undefined && !stopped) timer = setTimeout(look, delay_ms);
+    if (delay_ms !== undefined && !stopped) timer = setTimeout(look, Math.max(delay_ms, least_ms));
   };
   // The folder, not the file: a WAL may be removed and made again.
   const watcher = watchFile(dirname(path), (_event, name) => {
