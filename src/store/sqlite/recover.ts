@@ -32,14 +32,23 @@ function outcome({ change: { state, failures, result, reason } }: RecoverRequest
   return JSON.stringify([state, failures, result, reason]);
 }
 
+/** Most often all of them are as they were read: then it need not be told which, which takes a third of the time. */
 function recoverAlike(statements: Statements, requests: readonly RecoverRequest[]): number[] {
   const change = requests[0]?.change;
   if (change === undefined) return [];
   const { cause, exit_code, error, output } = change.result;
   const fences = JSON.stringify(requests.map(({ id, token, expires_at_ms }) => [id, token, expires_at_ms]));
+  const state = stateColumns(change.state);
+  const params = [fences, null, ...state, change.failures, cause, exit_code, error, output, change.reason];
+  statements.sql("SAVEPOINT alike").run();
+  statements.get("recover").run(...params);
+  const all = statements.get("changed").get()?.["rows"] === requests.length;
+  if (!all) statements.sql("ROLLBACK TO alike").run();
+  statements.sql("RELEASE alike").run();
+  if (all) return requests.map(({ id }) => id);
   return statements
-    .get("recover")
-    .all(fences, null, ...stateColumns(change.state), change.failures, cause, exit_code, error, output, change.reason)
+    .get("recoverTelling")
+    .all(...params)
     .map((row) => row["id"] as number);
 }
 

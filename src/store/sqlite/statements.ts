@@ -41,6 +41,10 @@ const OUTCOME = `state = ?3, run_at_ms = coalesce(?4, run_at_ms), finished_at_ms
 /** Still running, and nobody asked for an end of which this outcome knows nothing. */
 const UNDISTURBED = "state = 'running' AND (cancel_requested_at_ms IS NULL OR ?3 IN ('completed', 'cancelled'))";
 
+const RECOVER = `UPDATE jobs SET ${OUTCOME}
+  FROM (SELECT value ->> 0 AS id, value ->> 1 AS token, value ->> 2 AS expires_at_ms FROM json_each(?1)) AS r
+  WHERE jobs.id = r.id AND jobs.token = r.token AND jobs.expires_at_ms = r.expires_at_ms AND ${UNDISTURBED}`;
+
 /** The given queues; null: all. */
 const NAMED = "(?1 IS NULL OR queue IN (SELECT value FROM json_each(?1)))";
 
@@ -94,10 +98,9 @@ export const SQL = {
   anyLog: "SELECT 1 AS found FROM logs WHERE job_id = ?1 AND attempt = ?2 LIMIT 1",
   lastLogs: `SELECT start, bytes, data FROM logs WHERE job_id = ?1 AND attempt = ?2 ORDER BY start DESC LIMIT ?3`,
   settle: `UPDATE jobs SET ${OUTCOME} WHERE id = ?1 AND token = ?2 AND ${UNDISTURBED}`,
-  recover: `UPDATE jobs SET ${OUTCOME}
-    FROM (SELECT value ->> 0 AS id, value ->> 1 AS token, value ->> 2 AS expires_at_ms FROM json_each(?1)) AS r
-    WHERE jobs.id = r.id AND jobs.token = r.token AND jobs.expires_at_ms = r.expires_at_ms AND ${UNDISTURBED}
-    RETURNING id`,
+  recover: RECOVER,
+  recoverTelling: `${RECOVER} RETURNING id`,
+  changed: "SELECT changes() AS rows",
   endAttempts: `UPDATE attempts SET ended_at_ms = ?2, cause = ?3, exit_code = ?4, signal = ?5, error = ?6
     FROM (SELECT value ->> 0 AS id, value ->> 1 AS token FROM json_each(?1)) AS r
     WHERE attempts.job_id = r.id AND attempts.attempt = r.token`,
