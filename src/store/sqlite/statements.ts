@@ -110,9 +110,10 @@ export const SQL = {
   insertCheckpoint: `INSERT INTO checkpoints (job_id, task, kind, token, at_ms, text)
     VALUES (?1, (SELECT task FROM jobs WHERE id = ?1), ?2, ?3, ?4, ?5)`,
 
-  expired: `${JOB_WITH_INPUT} WHERE state = 'running' AND expires_at_ms < ?1 AND (expires_at_ms, id) > (?2, ?3)
+  // Without their input: a sweep has no use for it.
+  expired: `SELECT ${JOB_COLUMNS} FROM jobs WHERE state = 'running' AND expires_at_ms < ?1 AND (expires_at_ms, id) > (?2, ?3)
     ORDER BY expires_at_ms, id LIMIT ?4`,
-  expiredOrHeldBy: `${JOB_WITH_INPUT} WHERE state = 'running' AND (expires_at_ms, id) > (?2, ?3)
+  expiredOrHeldBy: `SELECT ${JOB_COLUMNS} FROM jobs WHERE state = 'running' AND (expires_at_ms, id) > (?2, ?3)
     AND (expires_at_ms < ?1 OR holder IN (SELECT value FROM json_each(?5)))
     ORDER BY expires_at_ms, id LIMIT ?4`,
 
