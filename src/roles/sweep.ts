@@ -40,7 +40,7 @@ export interface SweepStatistics {
 }
 
 /** Jobs per commit: short enough that a beat never waits long behind it. */
-export const PAGE = 2_000;
+export const PAGE = 1_000;
 /** A grace that no lease ever outlives. */
 const NEVER_MS = 2 ** 50;
 
