@@ -8,7 +8,7 @@ import { JUMP_TRUST_MS } from "../core/clock.ts";
 import type { Clock, MachineTime, Random } from "../core/clock.ts";
 import { errorText, isStoreTrouble } from "../core/errors.ts";
 import type { SweepCounts, WorkerRecord } from "../core/records.ts";
-import { isRefusal, transition } from "../core/transition.ts";
+import { isRefusal, transition, type Change } from "../core/transition.ts";
 import { host, isProvenDead, machineTime } from "../platform/machine.ts";
 import type { ExpiredLease } from "../store/queries.ts";
 import type { RecoverRequest } from "../store/store.ts";
@@ -203,17 +203,18 @@ export class RecoverySweep {
     const cause = lease.holder_dead ? "lost" : "expired";
     const change = transition(job, { type: "recover", cause, grace_ms }, { now_ms, random });
     if (isRefusal(change)) return null;
+    const last_lines = lastLines(lease.last_chunks);
     const audit = {
       holder: attempt.worker,
       host: attempt.host,
-      last_lines: lastLines(lease.last_chunks),
+      last_lines,
       granted_at_ms: attempt.started_at_ms,
       expires_at_ms,
     };
     return {
       id: job.id,
       token: job.token,
-      change,
+      change: withLastLine(change, last_lines.at(-1) ?? null),
       process: null,
       expires_at_ms,
       audit: checkpoints ? audit : null,
@@ -226,6 +227,10 @@ export class RecoverySweep {
     this.#statistics.total_failed += counts.failed;
     this.#statistics.last_scan = counts;
   }
+}
+
+function withLastLine(change: Change, last_line: string | null): Change {
+  return last_line === null || change.ended === null ? change : { ...change, ended: { ...change.ended, last_line } };
 }
 
 function count(counts: SweepCounts, { change, audit }: RecoverRequest): void {

@@ -48,5 +48,6 @@ describe("a sweep", () => {
     const [checkpoint] = await b.store.checkpoints({ job: job.id, limit: 1 });
     const { last_lines } = JSON.parse(checkpoint!.text) as { last_lines: string[] };
     expect(last_lines).toEqual(Array.from({ length: 10 }, (_, line) => `line ${line + 21}`));
+    expect((await b.store.attempts(job.id))[0]?.end?.last_line).toBe("line 30");
   });
 });

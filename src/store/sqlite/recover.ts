@@ -61,7 +61,7 @@ function recoverAlike(statements: Statements, requests: readonly RecoverRequest[
 function endAttempts(statements: Statements, requests: readonly RecoverRequest[], now_ms: number): void {
   const ended = requests[0]?.change.ended ?? null;
   if (ended === null) return;
-  const attempts = JSON.stringify(requests.map(({ id, token }) => [id, token]));
+  const attempts = JSON.stringify(requests.map(({ id, token, change }) => [id, token, change.ended?.last_line]));
   statements.get("endAttempts").run(attempts, now_ms, ended.cause, ended.exit_code, ended.signal, ended.error);
 }
 

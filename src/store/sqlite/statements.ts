@@ -101,8 +101,9 @@ export const SQL = {
   recover: RECOVER,
   recoverTelling: `${RECOVER} RETURNING id`,
   changed: "SELECT changes() AS rows",
-  endAttempts: `UPDATE attempts SET ended_at_ms = ?2, cause = ?3, exit_code = ?4, signal = ?5, error = ?6
-    FROM (SELECT value ->> 0 AS id, value ->> 1 AS token FROM json_each(?1)) AS r
+  endAttempts: `UPDATE attempts SET ended_at_ms = ?2, cause = ?3, exit_code = ?4, signal = ?5, error = ?6,
+      last_line = coalesce(r.last_line, attempts.last_line)
+    FROM (SELECT value ->> 0 AS id, value ->> 1 AS token, value ->> 2 AS last_line FROM json_each(?1)) AS r
     WHERE attempts.job_id = r.id AND attempts.attempt = r.token`,
   insertCheckpoints: `INSERT INTO checkpoints (job_id, task, kind, token, at_ms, text)
     SELECT jobs.id, jobs.task, 'error', value ->> 1, ?2, value ->> 2 FROM json_each(?1) JOIN jobs ON jobs.id = value ->> 0`,
