@@ -64,9 +64,9 @@ unset FORCE_COLOR "${!LEASE_@}"
 export NO_COLOR=1
 
 check format bun fmt --check src test scripts
-check lint bunx --bun oxlint
+check lint bun x --bun oxlint
 check types bun check
-check 'dead code' bunx --bun knip
+check 'dead code' bun x --bun knip
 check build bun scripts/build.ts
 tests "$@"
 complete=yes

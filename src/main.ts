@@ -1,59 +1,14 @@
 /**
- * argv → command → exit code. The only place that ends the process.
+ * argv → command → exit code. The only place that ends the process. A plain `lease enqueue` is tried first, by a piece
+ * of its own: loading the rest would take longer than queueing the job.
  */
 
 import process from "node:process";
-import { platform } from "#platform";
-import { COMMANDS } from "./commands/all.ts";
-import { dispatch } from "./commands/cli/dispatch.ts";
-import { lazyFs } from "./platform/lazy.ts";
 
-/** As if the signal had ended us: that is what a shell expects of a program whose reader went away. */
-const PIPE_CLOSED = 128 + 13;
-
-/** Whole, in order and before we exit, also into a pipe that is full or closed. */
-function write(fd: number, bytes: Uint8Array): void {
-  for (let at = platform.quickFiles()?.write(fd, bytes) ?? 0; at < bytes.length;) {
-    try {
-      at += lazyFs().writeSync(fd, bytes, at);
-    } catch (error) {
-      const { code } = error as NodeJS.ErrnoException;
-      if (code !== "EAGAIN") throw error;
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
-    }
-  }
-}
-
-const encoder = new TextEncoder();
-
-/** Nobody may be there to read it, which changes nothing about what happened. */
-function complain(text: string): void {
-  try {
-    write(2, encoder.encode(text));
-  } catch {
-    // There is no better place to say so.
-  }
-}
-
-async function main(): Promise<number> {
-  try {
-    return await dispatch(process.argv.slice(2), COMMANDS, {
-      stdout: (text) => write(1, encoder.encode(text)),
-      stdoutBytes: (bytes) => write(1, bytes),
-      stderr: complain,
-      env: process.env,
-      // Asked only when needed: loading the stream costs a third of an enqueue.
-      get is_tty() {
-        return lazyFs().fstatSync(1).isCharacterDevice() && process.stdout.isTTY;
-      },
-      get columns() {
-        return this.is_tty ? process.stdout.columns : null;
-      },
-    });
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "EPIPE") return PIPE_CLOSED;
-    throw error;
-  }
-}
-
-process.exit(await main());
+const [, , ...words] = process.argv;
+const quick = words[0] === "enqueue" ? await import("./commands/quick.ts") : null;
+const answer = quick === null ? null : quick.enqueueQuickly(words.slice(1), process.env);
+// What it left open process.exit would close.
+if (quick !== null && answer !== null && "printed" in answer && answer.printed) quick.endAtOnce(0);
+const { runLine } = await import("./commands/main.ts");
+process.exit(await runLine(words, answer));

@@ -1,4 +1,4 @@
-/** `lease enqueue`: flags and words → one job → its id, alone, on stdout. */
+/** `lease enqueue`: flags and words → one job → its id, alone, on stdout. The plainest lines never get here: quick.ts. */
 
 import { LeaseError } from "../core/errors.ts";
 import { checkNewJob } from "../core/new_job.ts";
@@ -6,7 +6,7 @@ import { command } from "./cli/define.ts";
 import { withInbox } from "./context.ts";
 import { JOB_FLAGS, JOB_LISTS } from "./job_flags.ts";
 import { newJob } from "./new_job.ts";
-import type { JobArgs } from "./new_job.ts";
+import type { JobArgs } from "./plain_job.ts";
 
 const BULK = "Many at once";
 

@@ -20,7 +20,8 @@ import { command } from "./cli/define.ts";
 import { withStore } from "./context.ts";
 import { exitCodeOf } from "./exit_code.ts";
 import { JOB_FLAGS, JOB_LISTS } from "./job_flags.ts";
-import { newJob, type JobArgs } from "./new_job.ts";
+import { newJob } from "./new_job.ts";
+import type { JobArgs } from "./plain_job.ts";
 import { Output } from "./output.ts";
 import { signalCode } from "./repeat.ts";
 

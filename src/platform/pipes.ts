@@ -4,7 +4,7 @@
  */
 
 import { dlopen, ptr } from "bun:ffi";
-import { closeSync } from "node:fs";
+import { lazyFs } from "./lazy.ts";
 
 const O_CLOEXEC = 0o2000000;
 const LIBRARIES = ["libc.so.6", "libc.so"];
@@ -47,5 +47,5 @@ export function openPipes(): readonly [Pipe, Pipe] | null {
 }
 
 export function closeAll(fds: readonly number[]): void {
-  for (const fd of fds) closeSync(fd);
+  for (const fd of fds) lazyFs().closeSync(fd);
 }

@@ -57,6 +57,8 @@ export interface QuickFiles {
   realPath(path: string): string | null;
   /** How much of it was written. */
   write(fd: number, bytes: Uint8Array): number;
+  /** Ends the process as a crash would, with this code: nothing is closed or flushed. */
+  exit(code: number): void;
 }
 
 export interface Platform {

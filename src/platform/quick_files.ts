@@ -23,6 +23,7 @@ const SYMBOLS = {
   statfs: { args: ["ptr", "ptr"], returns: "i32" },
   realpath: { args: ["ptr", "ptr"], returns: "ptr" },
   write: { args: ["i32", "ptr", "u64"], returns: "i64" },
+  _exit: { args: ["i32"], returns: "void" },
 } as const;
 
 const encoder = new TextEncoder();
@@ -70,6 +71,7 @@ export function quickFiles(): QuickFiles | null {
     write(fd, bytes) {
       return bytes.length === 0 ? 0 : Math.max(0, Number(c.write(fd, ptr(bytes), bytes.length)));
     },
+    exit: (code) => c["_exit"](code),
   };
 }
 

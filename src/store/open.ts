@@ -1,8 +1,7 @@
-/** A location → the store there. Engines are loaded when they are needed; what enqueue needs of SQLite is at hand. */
+/** A location → the store there. Engines are loaded when they are needed. */
 
 import { LeaseError } from "../core/errors.ts";
 import type { OpenSqliteOptions } from "./sqlite/connection.ts";
-import { openSqliteInbox } from "./sqlite/inbox.ts";
 import type { Inbox, Store } from "./store.ts";
 
 export type OpenStoreOptions = OpenSqliteOptions;
@@ -15,7 +14,9 @@ export async function openStore(location: string, options: OpenStoreOptions): Pr
 
 /** The part of the store that takes new jobs; opens faster. */
 export async function openInbox(location: string, options: OpenStoreOptions): Promise<Inbox> {
-  return isPostgres(location) ? openPostgresStore(location, options) : openSqliteInbox(location, options);
+  if (isPostgres(location)) return openPostgresStore(location, options);
+  const { openSqliteInbox } = await import("./sqlite/inbox.ts");
+  return openSqliteInbox(location, options);
 }
 
 /** False for a file; an address of another kind is refused. */

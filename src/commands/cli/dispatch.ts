@@ -22,9 +22,14 @@ const FAILED = 125;
 /** Also in a group with other flags that take no value, `-fv`. */
 const VERBOSE = /^(?:--verbose|-[fhv]*v[fhv]*)$/;
 
-export async function dispatch(raw: readonly string[], commands: Commands, io: Io): Promise<number> {
+export function dispatch(raw: readonly string[], commands: Commands, io: Io): Promise<number> {
+  return guarded(raw, io, () => route(raw, commands, io));
+}
+
+/** Every error of `work`, the command of this line, as its message and exit code. */
+export async function guarded(raw: readonly string[], io: Io, work: () => Promise<number>): Promise<number> {
   try {
-    return await route(raw, commands, io);
+    return await work();
   } catch (error) {
     // The reader of our output went away: there is nobody left to tell.
     if ((error as { code?: unknown }).code === "EPIPE") throw error;

@@ -12,6 +12,7 @@ import type { SqlDatabase } from "../../platform/platform.ts";
 import { explain, isBusy } from "./failure.ts";
 import { quickPlace } from "./quick_place.ts";
 import { APPLICATION_ID, SCHEMA_VERSION } from "./version.ts";
+import { SHORT_WAL_BYTES, WAL_LIMIT_BYTES } from "./wal.ts";
 import { Writer } from "./writer.ts";
 
 export interface OpenSqliteOptions {
@@ -26,9 +27,6 @@ export interface OpenSqliteOptions {
 
 const DEFAULT_BUSY_LIMIT_MS = 30_000;
 const PAUSE_MS = 5;
-/** The WAL is cut back to this after a checkpoint. */
-const WAL_LIMIT_BYTES = 64 * 1024 * 1024;
-const SHORT_WAL_BYTES = 256 * 1024;
 
 export class Connection {
   readonly path: string;
@@ -80,7 +78,7 @@ export async function connect(file: string, options: OpenSqliteOptions): Promise
 async function placeOf(file: string, { trust = false, create = true }: OpenSqliteOptions): Promise<string> {
   const files = platform.quickFiles();
   const plain = files === null ? null : quickPlace(files, file);
-  if (plain !== null) return plain;
+  if (plain !== null) return plain.path;
   const { preparePlace } = await import("./place.ts");
   return preparePlace(file, { trust, create });
 }

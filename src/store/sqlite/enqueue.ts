@@ -5,10 +5,9 @@
 import { LeaseError } from "../../core/errors.ts";
 import type { NewJob, StateName } from "../../core/job.ts";
 import { checkNewJob } from "../../core/new_job.ts";
-import type { SqlValue } from "../../platform/platform.ts";
 import type { Enqueued } from "../store.ts";
 import { addDependencies, freeChildren } from "./dependencies.ts";
-import { envColumn, leaseColumn, settingsColumn } from "../columns.ts";
+import { isBlocked, jobColumns } from "./job_columns.ts";
 import type { Statements } from "./prepared.ts";
 
 export function enqueue(
@@ -50,28 +49,4 @@ function insert(statements: Statements, job: NewJob, now_ms: number): number {
   if (job.input !== null) statements.get("insertInput").run(last_id, job.input);
   if (isBlocked(job)) addDependencies(statements, last_id, job, now_ms);
   return last_id;
-}
-
-export function isBlocked(job: NewJob): boolean {
-  return job.after.length + job.after_any.length > 0;
-}
-
-/** The columns of `insertJob`, in its order. `settings` is their column, where the caller has it already. */
-export function jobColumns(job: NewJob, now_ms: number, settings = settingsColumn(job.settings)): SqlValue[] {
-  const run_at_ms = Math.max(job.run_at_ms ?? now_ms, now_ms + job.delay_ms);
-  return [
-    isBlocked(job) ? "blocked" : run_at_ms > now_ms ? "scheduled" : "pending",
-    job.queue,
-    job.priority,
-    run_at_ms,
-    job.settings.retries,
-    leaseColumn(job.settings),
-    now_ms,
-    job.task,
-    job.key,
-    JSON.stringify(job.argv),
-    job.cwd,
-    settings,
-    envColumn(job.env),
-  ];
 }

@@ -14,13 +14,20 @@ const FOLDER = 0o040000;
 const FILE = 0o100000;
 const OTHERS_WRITE = 0o022;
 
-/** The real path of the store, or null when it takes a closer look. */
-export function quickPlace(files: QuickFiles, file: string): string | null {
+export interface QuickPlace {
+  /** The real path of the store. */
+  path: string;
+  wal_bytes: number;
+}
+
+/** Null when it takes a closer look. */
+export function quickPlace(files: QuickFiles, file: string): QuickPlace | null {
   const path = file.includes("\0") ? null : files.realPath(file);
   if (path === null) return null;
   const folder = path.slice(0, path.lastIndexOf("/")) || "/";
   if (!LOCAL.has(files.fileSystem(folder) ?? 0)) return null;
   const own_uid = process.getuid?.();
+  let wal_bytes = 0;
   for (const part of [folder, path, `${path}-wal`, `${path}-shm`]) {
     const stats = files.stat(part);
     const is_right =
@@ -29,6 +36,7 @@ export function quickPlace(files: QuickFiles, file: string): string | null {
       (stats.mode & OTHERS_WRITE) === 0 &&
       stats.uid === own_uid;
     if (!is_right) return null;
+    if (part.endsWith("-wal")) wal_bytes = stats.size;
   }
-  return path;
+  return { path, wal_bytes };
 }

@@ -1,0 +1,70 @@
+/**
+ * `lease enqueue` of a job by itself into a store that is plainly right: one statement on a connection that nothing
+ * else is ever asked of. It says yes or nothing. Whatever is not plain (no store yet, another version, a lock, a key,
+ * parents) is left to the store proper, which also knows how to say what is wrong.
+ *
+ * Scripts call it thousands of times a day, and what it loads and links is what they wait for.
+ */
+
+import { platform } from "#platform";
+import type { NewJob } from "../../core/job.ts";
+import type { QuickFiles, SqlDatabase, SqlStatement } from "../../platform/platform.ts";
+import { ENQUEUE_SQL } from "./enqueue_sql.ts";
+import { explain, isBusy } from "./failure.ts";
+import { isBlocked, jobColumns } from "./job_columns.ts";
+import { quickPlace } from "./quick_place.ts";
+import { APPLICATION_ID, SCHEMA_VERSION } from "./version.ts";
+import { SHORT_WAL_BYTES, WAL_LIMIT_BYTES } from "./wal.ts";
+
+/** Whose store it is and whether it syncs is asked by the statement that inserts: no answer can change in between. */
+const INSERT_IF_OURS = ENQUEUE_SQL.insertJob.replace("VALUES (", "SELECT ").replace(
+  /\)$/,
+  ` FROM pragma_user_version, pragma_application_id, pragma_synchronous
+    WHERE user_version = ${SCHEMA_VERSION} AND application_id = ${APPLICATION_ID} AND synchronous = 2`,
+);
+
+/**
+ * The id of the job, which is on disk; null: nothing was done, and nothing is wrong that is known yet. The connection
+ * stays open, and has to end with the process, as in a crash: closing it would fold the WAL back, which takes longer
+ * than all of this.
+ */
+export function quickEnqueue(files: QuickFiles, file: string, job: NewJob, now_ms: number): number | null {
+  if (job.key !== null || job.input !== null || isBlocked(job)) return null;
+  const place = quickPlace(files, file);
+  const opened = place === null ? null : open(place.path);
+  if (place === null || opened === null) return null;
+  const { database, insert } = opened;
+  let added: ReturnType<SqlStatement["run"]>;
+  try {
+    added = insert.run(...jobColumns(job, now_ms));
+  } catch (error) {
+    database.close();
+    // After any other error the job may be there all the same: who is told can look, but must not find it twice.
+    if (isBusy(error)) return null;
+    throw explain(error, place.path);
+  }
+  if (added.changes > 0 && place.wal_bytes <= SHORT_WAL_BYTES) return added.last_id;
+  closeAndFold(database);
+  return added.changes > 0 ? added.last_id : null;
+}
+
+function open(path: string): { database: SqlDatabase; insert: SqlStatement } | null {
+  let database: SqlDatabase | null = null;
+  try {
+    database = platform.openSqlite(path);
+    return { database, insert: database.prepare(INSERT_IF_OURS) };
+  } catch {
+    database?.close();
+    return null;
+  }
+}
+
+/** The job is safe, whatever becomes of this. */
+function closeAndFold(database: SqlDatabase): void {
+  try {
+    database.exec(`PRAGMA journal_size_limit = ${WAL_LIMIT_BYTES}`);
+    database.close();
+  } catch {
+    // The WAL stays as long as it is until the next one tries.
+  }
+}

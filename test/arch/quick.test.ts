@@ -1,0 +1,23 @@
+/** What a plain `lease enqueue` loads: each built-in module that it does not need is a tenth of its time. */
+
+import { expect, test } from "bun:test";
+import { join } from "node:path";
+
+const QUICK = join(import.meta.dir, "../../src/commands/quick.ts");
+
+async function builtInsOf(entry: string): Promise<string[]> {
+  const { outputs } = await Bun.build({ entrypoints: [entry], target: "bun", format: "esm" });
+  const text = (await outputs[0]?.text()) ?? "";
+  return new Bun.Transpiler({ loader: "js" })
+    .scanImports(text)
+    .map(({ path }) => path.replace(/^node:/, ""))
+    .toSorted();
+}
+
+test("the quick enqueue loads no built-in module but these", async () => {
+  expect([...new Set(await builtInsOf(QUICK))]).toEqual(["bun:ffi", "bun:sqlite", "process"]);
+});
+
+test("the check sees what the whole program loads", async () => {
+  expect(await builtInsOf(join(import.meta.dir, "../../src/main.ts"))).toContain("fs");
+});
