@@ -2,8 +2,10 @@
 
 import { constants, Database } from "bun:sqlite";
 import { quickFiles } from "./quick_files.ts";
-import type * as Pipes from "./pipes.ts";
-import type { Child, Platform, SpawnOptions, SqlRow, SqlValue, Stream } from "./platform.ts";
+import type * as Spawning from "./bun_spawn.ts";
+import type { Platform, SqlRow, SqlValue } from "./platform.ts";
+
+let spawning: Promise<typeof Spawning> | undefined;
 
 export const platform: Platform = {
   runtime: `bun ${Bun.version}`,
@@ -51,6 +53,8 @@ export const platform: Platform = {
   },
 
   async spawn(options) {
+    // Loaded with the first job: only workers need it.
+    const { spawnInTerminal, spawnWithPipes } = await (spawning ??= import("./bun_spawn.ts"));
     return options.pty ? spawnInTerminal(options) : spawnWithPipes(options);
   },
 
@@ -58,95 +62,3 @@ export const platform: Platform = {
   deflate: (bytes) => Bun.deflateSync(bytes as Uint8Array<ArrayBuffer>, { level: 1 }),
   inflate: (bytes) => Bun.inflateSync(bytes as Uint8Array<ArrayBuffer>),
 };
-
-let pipes_module: Promise<typeof Pipes> | undefined;
-
-async function spawnWithPipes(options: SpawnOptions): Promise<Child> {
-  // Loaded with the first job: only workers need it.
-  const { closeAll, openPipes } = await (pipes_module ??= import("./pipes.ts"));
-  const pipes = openPipes();
-  const start = (stdout: "pipe" | number, stderr: "pipe" | number) =>
-    Bun.spawn([...options.argv], {
-      cwd: options.cwd,
-      env: options.env,
-      stdin: options.input ?? "ignore",
-      stdout,
-      stderr,
-      detached: true,
-      // Else it begins to read before it is asked to, without bounds.
-      lazy: true,
-    });
-  if (pipes === null) {
-    const child = start("pipe", "pipe");
-    return childOf(child, [child.stdout, child.stderr] as ReadableStream<Uint8Array>[], options, () => {});
-  }
-  const [stdout, stderr] = pipes;
-  try {
-    const child = start(stdout.write_fd, stderr.write_fd);
-    const streams = [Bun.file(stdout.read_fd).stream(), Bun.file(stderr.read_fd).stream()];
-    // A stream does not own its descriptor.
-    return childOf(child, streams, options, () => closeAll([stdout.read_fd, stderr.read_fd]));
-  } catch (error) {
-    closeAll([stdout.read_fd, stderr.read_fd]);
-    throw error;
-  } finally {
-    closeAll([stdout.write_fd, stderr.write_fd]);
-  }
-}
-
-function childOf(
-  child: Bun.Subprocess,
-  streams: readonly ReadableStream<Uint8Array>[],
-  { onOutput }: SpawnOptions,
-  release: () => void,
-): Child {
-  const readers = streams.map((stream) => stream.getReader());
-  const read = async (index: number, stream: Stream) => {
-    for (;;) {
-      const chunk = await readers[index]?.read();
-      if (chunk?.value === undefined) return;
-      const taken = onOutput(stream, chunk.value);
-      if (taken !== undefined) await taken;
-    }
-  };
-  return {
-    pid: child.pid,
-    exited: child.exited.then(() => exitOf(child.exitCode, child.signalCode)),
-    drained: Promise.allSettled([read(0, "stdout"), read(1, "stderr")]).then(release),
-    abandonOutput() {
-      for (const reader of readers) reader.cancel().catch(() => {});
-    },
-  };
-}
-
-/** Signals without a name (the real-time ones) come as numbers. */
-function exitOf(exit_code: number | null, signal: string | number | null) {
-  return { exit_code, signal: signal === null ? null : String(signal) };
-}
-
-const PTY_COLUMNS = 120;
-const PTY_ROWS = 40;
-
-function spawnInTerminal(options: SpawnOptions): Child {
-  const ended = Promise.withResolvers<void>();
-  const child = Bun.spawn([...options.argv], {
-    cwd: options.cwd,
-    env: { TERM: "xterm-256color", ...options.env },
-    terminal: {
-      cols: PTY_COLUMNS,
-      rows: PTY_ROWS,
-      data: (_terminal, bytes) => void options.onOutput("stdout", bytes),
-      exit: () => ended.resolve(),
-    },
-  });
-  const { terminal } = child;
-  if (options.input !== null) terminal?.write(options.input);
-  // End of file, as a person types it: a program that reads its input must not wait for more.
-  if (options.input !== null) terminal?.write("\x04");
-  return {
-    pid: child.pid,
-    exited: child.exited.then(() => exitOf(child.exitCode, child.signalCode)),
-    drained: ended.promise,
-    abandonOutput: () => terminal?.close(),
-  };
-}

@@ -4,25 +4,38 @@
  */
 
 import { dlopen, ptr } from "bun:ffi";
-import { lazyFs } from "./lazy.ts";
+import process from "node:process";
 
 const O_CLOEXEC = 0o2000000;
 const LIBRARIES = ["libc.so.6", "libc.so"];
+const POLLIN = 1;
+const POLLHUP = 16;
+/** As much as a pipe holds. */
+const BUFFER_BYTES = 64 * 1024;
+/** Whoever prints faster than this is read by those who can wait. */
+const MOST_READS = 16;
 
-type Pipe2 = (fds: ReturnType<typeof ptr>, flags: number) => number;
+const SYMBOLS = {
+  pipe2: { args: ["ptr", "i32"], returns: "i32" },
+  poll: { args: ["ptr", "u64", "i32"], returns: "i32" },
+  read: { args: ["i32", "ptr", "u64"], returns: "i64" },
+  close: { args: ["i32"], returns: "i32" },
+} as const;
 
-let pipe2: Pipe2 | null | undefined;
-
-function findPipe2(): Pipe2 | null {
+function libc() {
+  if (process.platform !== "linux") return null;
   for (const library of LIBRARIES) {
     try {
-      return dlopen(library, { pipe2: { args: ["ptr", "i32"], returns: "i32" } }).symbols.pipe2;
+      return dlopen(library, SYMBOLS).symbols;
     } catch {
       // Another system, or another C library.
     }
   }
   return null;
 }
+
+let found: ReturnType<typeof libc> | undefined;
+const theLibc = () => (found ??= libc());
 
 export interface Pipe {
   read_fd: number;
@@ -31,12 +44,12 @@ export interface Pipe {
 
 /** Two pipes, or null where they can't be had. Neither end is inherited by a child that is not given it. */
 export function openPipes(): readonly [Pipe, Pipe] | null {
-  pipe2 ??= findPipe2();
-  if (pipe2 === null || process.platform !== "linux") return null;
+  const c = theLibc();
+  if (c === null) return null;
   const fds = new Int32Array(4);
-  if (pipe2(ptr(fds), O_CLOEXEC) !== 0) return null;
+  if (c.pipe2(ptr(fds), O_CLOEXEC) !== 0) return null;
   const [read_fd = -1, write_fd = -1] = fds;
-  if (pipe2(ptr(fds, 8), O_CLOEXEC) !== 0) {
+  if (c.pipe2(ptr(fds, 8), O_CLOEXEC) !== 0) {
     closeAll([read_fd, write_fd]);
     return null;
   }
@@ -46,6 +59,37 @@ export function openPipes(): readonly [Pipe, Pipe] | null {
   ];
 }
 
+let buffer: Uint8Array | undefined;
+
+/**
+ * Reads what is in the pipes without waiting for more. True when both are at their ends: nobody can write to them any
+ * more; else somebody has to go on reading. The bytes are only valid during the call.
+ */
+export function readWhatIsThere(
+  pipes: readonly [Pipe, Pipe],
+  onBytes: (index: number, bytes: Uint8Array) => void,
+): boolean {
+  const c = theLibc();
+  if (c === null) return false;
+  // struct pollfd: the descriptor, then what is asked for and what is answered in halves of a word.
+  const polled = new Int32Array(2 * pipes.length);
+  for (const [index, { read_fd }] of pipes.entries()) polled.set([read_fd, POLLIN], 2 * index);
+  for (let reads = 0; reads < MOST_READS; reads++) {
+    if (c.poll(ptr(polled), pipes.length, 0) < 0) return false;
+    const answers = pipes.map((_pipe, index) => (polled[2 * index + 1] ?? 0) >>> 16);
+    if (answers.every((answer) => (answer & POLLIN) === 0)) return answers.every((answer) => answer === POLLHUP);
+    buffer ??= new Uint8Array(BUFFER_BYTES);
+    for (const [index, { read_fd }] of pipes.entries()) {
+      if (((answers[index] ?? 0) & POLLIN) === 0) continue;
+      const count = Number(c.read(read_fd, ptr(buffer), BUFFER_BYTES));
+      if (count < 0) return false;
+      onBytes(index, buffer.subarray(0, count));
+    }
+  }
+  return false;
+}
+
 export function closeAll(fds: readonly number[]): void {
-  for (const fd of fds) lazyFs().closeSync(fd);
+  const c = theLibc();
+  for (const fd of fds) c?.close(fd);
 }

@@ -50,9 +50,14 @@ export class Ahead {
     this.#average_ms += WEIGHT * (Math.min(took_ms, LONG_JOB_MS) - this.#average_ms);
   }
 
+  /** Jobs are so short that it pays. */
+  get pays(): boolean {
+    return this.#average_ms < SHORT_JOB_MS;
+  }
+
   /** How many to ask for: one per slot, and only when there is none left, so that many are granted in one commit. */
   wanted(slots: number): number {
-    return this.#average_ms < SHORT_JOB_MS && this.#waiting.length === 0 ? slots : 0;
+    return this.pays && this.#waiting.length === 0 ? slots : 0;
   }
 
   /** How long an end may wait to be written: as long as a next job is at hand, nobody waits for that commit. */

@@ -15,6 +15,7 @@ import { Ahead, NOT_STARTED } from "./ahead.ts";
 import { Attempt, type AttemptOptions } from "./attempt.ts";
 import { assemble } from "./assemble.ts";
 import { CancelWatch } from "./cancel_watch.ts";
+import { News } from "./news.ts";
 import type { Patience } from "./patience.ts";
 import { currentJobs, type PoolStatistics, type WorkerPoolOptions } from "./pool_options.ts";
 import { preempt } from "./preempt.ts";
@@ -38,12 +39,12 @@ export class WorkerPool {
   readonly #ahead: Ahead;
   readonly #cancels: CancelWatch;
   readonly #patience: Patience;
+  readonly #news: News;
   #accepting = true;
   #acquiring = false;
   #again = false;
   /** Jobs that it may still take. */
   #left: number;
-  #unwatch = () => {};
   #cancelPoll = () => {};
   #cancelDrain = () => {};
   #cancelDue = () => {};
@@ -63,6 +64,7 @@ export class WorkerPool {
     this.#left = options.max_jobs ?? Infinity;
     this.#cancels = new CancelWatch({ store, clock, worker_id: this.worker_id, running: this.#running });
     this.#ahead = new Ahead({ clock, giveBack: (lease) => this.#giveBack(lease) });
+    this.#news = new News(store, () => this.#wake());
     this.finished = this.#finish.promise;
   }
 
@@ -76,7 +78,7 @@ export class WorkerPool {
     // Told to stop in the meantime.
     if (!this.#accepting) return this.#endIfDone();
     mkdirSync(this.#attempt_options.scratch, { mode: 0o700 });
-    this.#unwatch = this.#options.store.watch(() => this.#wake());
+    this.#news.missed(false);
     if (this.#options.sweep) this.#sweep.start();
     this.#poll();
     this.#fill();
@@ -86,9 +88,7 @@ export class WorkerPool {
   stop(drain_ms: number): void {
     this.#drainBegins();
     const grace_ms = forcedGrace(this.#options.kill_grace_ms);
-    const giveBack = () => {
-      for (const attempt of this.#running) attempt.giveBack(grace_ms);
-    };
+    const giveBack = () => this.#running.forEach((attempt) => attempt.giveBack(grace_ms));
     if (drain_ms === 0) giveBack();
     else this.#cancelDrain = this.#options.clock.after(drain_ms, giveBack);
     this.#endIfDone();
@@ -173,7 +173,10 @@ export class WorkerPool {
       else this.#ahead.add(lease);
     }
     if (!this.#accepting) this.#ahead.giveAllBack();
-    if (this.#again || !this.#accepting) this.#fill();
+    // Whoever has work enough hears of cancels only by looking.
+    this.#cancels.lookSoon();
+    const missed = this.#news.missed(leases.length === wanted && this.#ahead.pays);
+    if (this.#again || !this.#accepting || missed) this.#fill();
     else if (leases.length < wanted) void this.#rest();
     else this.#endIfDone();
   }
@@ -194,6 +197,7 @@ export class WorkerPool {
 
   #giveBack(lease: Lease): void {
     this.#left += 1;
+    if (this.#accepting) this.#news.missed(false);
     this.#keep(this.#manager.release(lease, { end: NOT_STARTED }), lease);
   }
 
@@ -211,14 +215,13 @@ export class WorkerPool {
   }
 
   #begin(lease: Lease): void {
-    const { clock } = this.#options;
     const attempt = new Attempt(lease, this.#attempt_options);
     this.#running.add(attempt);
     this.#keep(attempt.settled, lease);
-    const started_ms = clock.mono_ms();
+    const started_ms = this.#options.clock.mono_ms();
     const freed = () => {
       this.#running.delete(attempt);
-      this.#ahead.observe(clock.mono_ms() - started_ms);
+      this.#ahead.observe(this.#options.clock.mono_ms() - started_ms);
       this.#fill();
     };
     attempt.ended.then(freed, freed);
@@ -283,7 +286,7 @@ export class WorkerPool {
   async #end(error: unknown): Promise<void> {
     if (this.#stopped) return;
     this.#stopped = true;
-    this.#unwatch();
+    this.#news.end();
     this.#cancelPoll();
     this.#cancelDrain();
     this.#cancelDue();

@@ -30,6 +30,8 @@ const LOOK_EVERY_MS = 20;
 /** What the machine has too little of for the moment: another try may find it, so this is no verdict on the program. */
 const SCARCE: ReadonlySet<unknown> = new Set(["EMFILE", "ENFILE", "EAGAIN", "ENOMEM"]);
 
+const NOT_YET = Promise.resolve("not yet" as const);
+
 export class Run {
   readonly done: Promise<Exit>;
   readonly #clock: Clock;
@@ -116,6 +118,8 @@ export class Run {
   }
 
   async #drain(child: Child): Promise<void> {
+    // Of a program that printed little all has been read by now, and no clock is needed.
+    if ((await Promise.race([child.drained, NOT_YET])) !== "not yet") return;
     let cancel = () => {};
     const late = new Promise<"late">((done) => {
       cancel = this.#clock.after(DRAIN_MS, () => done("late"));

@@ -36,8 +36,9 @@ export function jobEnvironment(
   const env: Record<string, string> = { ...inherited, ...own };
   for (const name in about) {
     const value = about[name];
-    if (value === null || value === undefined) delete env[name];
-    else env[name] = value;
+    if (value !== null && value !== undefined) env[name] = value;
+    // Only what is there: an object that something was deleted from is slow ever after.
+    else if (name in env) delete env[name];
   }
   return env;
 }

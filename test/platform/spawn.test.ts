@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { readdirSync } from "node:fs";
 import { platform } from "#platform";
 import type { SpawnOptions, Stream } from "../../src/platform/platform.ts";
 
@@ -67,6 +68,44 @@ describe("a child", () => {
 
   test("may end without reading its input", async () => {
     expect((await run(["true"], { input: new Uint8Array(1024 * 1024) })).exit).toEqual({ exit_code: 0, signal: null });
+  });
+
+  test.each([
+    ["that it ends with", "head -c 60000 /dev/zero; head -c 60000 /dev/zero >&2"],
+    ["that no pipe holds", "head -c 900000 /dev/zero; head -c 700000 /dev/zero >&2"],
+    ["that comes late", "sleep 0.05; head -c 300000 /dev/zero; sleep 0.05; head -c 5 /dev/zero >&2"],
+  ])("has everything read %s", async (_what, script) => {
+    const wanted = [...script.matchAll(/head -c (\d+)/g)].map((match) => Number(match[1]));
+    const { stdout, stderr } = await run(["sh", "-c", script]);
+    expect([stdout.length, stderr.length]).toEqual(wanted);
+  });
+
+  test("is read on behind its end while somebody else can print there", async () => {
+    const { stdout } = await run(["sh", "-c", "(sleep 0.1; echo late) & echo early"]);
+    expect(stdout.toString()).toBe("early\nlate\n");
+  });
+
+  test("is not waited for by its end when somebody prints there for ever", async () => {
+    const heard = Promise.withResolvers<void>();
+    const child = await platform.spawn({
+      argv: ["sh", "-c", "yes & sleep 0.003"],
+      cwd: "/",
+      env: { PATH: process.env["PATH"] ?? "" },
+      input: null,
+      pty: false,
+      onOutput: () => heard.resolve(),
+    });
+    await Promise.all([child.exited, heard.promise]);
+    process.kill(-child.pid, "SIGKILL");
+    await child.drained;
+  });
+
+  test.if(process.platform === "linux")("leaves no descriptor behind", async () => {
+    const open = () => readdirSync("/proc/self/fd").length;
+    await run(["true"]);
+    const before = open();
+    for (let i = 0; i < 20; i++) await run(["sh", "-c", i % 2 === 0 ? "echo x" : "sleep 0.02; echo x"]);
+    expect(open()).toBeLessThanOrEqual(before + 2);
   });
 
   test("has a terminal on all three streams when it was given one", async () => {

@@ -1,0 +1,131 @@
+/** Children on Bun: `Bun.spawn` with pipes of our own, or a terminal. */
+
+import { closeAll, openPipes, readWhatIsThere, type Pipe } from "./pipes.ts";
+import type { Child, SpawnOptions, Stream } from "./platform.ts";
+
+/**
+ * What a program prints is read from then on, or when it has ended. Most of what a stream costs is setting it up and
+ * taking it down, which is a tenth of all the time that a very short job takes.
+ */
+const READ_AFTER_MS = 5;
+
+export function spawnWithPipes(options: SpawnOptions): Child {
+  const pipes = openPipes();
+  if (pipes === null) return spawnWithSockets(options);
+  const read_fds = pipes.map(({ read_fd }) => read_fd);
+  try {
+    const [stdout, stderr] = pipes;
+    return readLate(start(options, stdout.write_fd, stderr.write_fd), pipes, options);
+  } catch (error) {
+    closeAll(read_fds);
+    throw error;
+  } finally {
+    closeAll(pipes.map(({ write_fd }) => write_fd));
+  }
+}
+
+function start(options: SpawnOptions, stdout: "pipe" | number, stderr: "pipe" | number) {
+  return Bun.spawn([...options.argv], {
+    cwd: options.cwd,
+    env: options.env,
+    stdin: options.input ?? "ignore",
+    stdout,
+    stderr,
+    detached: true,
+    // Else it begins to read before it is asked to, without bounds.
+    lazy: true,
+  });
+}
+
+function readLate(child: Bun.Subprocess, pipes: readonly [Pipe, Pipe], { onOutput }: SpawnOptions): Child {
+  const drained = Promise.withResolvers<void>();
+  let reading: Reading | null = null;
+  const release = () => {
+    // A stream does not own its descriptor.
+    closeAll(pipes.map(({ read_fd }) => read_fd));
+    drained.resolve();
+  };
+  const attach = () => {
+    reading = readAll(
+      pipes.map(({ read_fd }) => Bun.file(read_fd).stream()),
+      onOutput,
+    );
+    void reading.drained.then(release);
+  };
+  const timer = setTimeout(attach, READ_AFTER_MS);
+  const exited = child.exited.then(() => {
+    clearTimeout(timer);
+    // Nobody is held back any more: what is left fits into a pipe.
+    if (reading === null) {
+      if (readWhatIsThere(pipes, (index, bytes) => void onOutput(STREAMS[index] ?? "stdout", bytes))) release();
+      else attach();
+    }
+    return exitOf(child.exitCode, child.signalCode);
+  });
+  return { pid: child.pid, exited, drained: drained.promise, abandonOutput: () => reading?.abandon() };
+}
+
+function spawnWithSockets(options: SpawnOptions): Child {
+  const child = start(options, "pipe", "pipe");
+  const reading = readAll([child.stdout, child.stderr] as ReadableStream<Uint8Array>[], options.onOutput);
+  const exited = child.exited.then(() => exitOf(child.exitCode, child.signalCode));
+  return { pid: child.pid, exited, drained: reading.drained, abandonOutput: () => reading.abandon() };
+}
+
+const STREAMS: readonly Stream[] = ["stdout", "stderr"];
+
+interface Reading {
+  drained: Promise<void>;
+  abandon(): void;
+}
+
+/** Reads both streams to their ends. */
+function readAll(streams: readonly ReadableStream<Uint8Array>[], onOutput: SpawnOptions["onOutput"]): Reading {
+  const readers = streams.map((stream) => stream.getReader());
+  const read = async (stream: Stream, index: number) => {
+    for (;;) {
+      const chunk = await readers[index]?.read();
+      if (chunk?.value === undefined) return;
+      const taken = onOutput(stream, chunk.value);
+      if (taken !== undefined) await taken;
+    }
+  };
+  return {
+    drained: Promise.allSettled(STREAMS.map(read)).then(() => {}),
+    abandon() {
+      for (const reader of readers) reader.cancel().catch(() => {});
+    },
+  };
+}
+
+/** Signals without a name (the real-time ones) come as numbers. */
+function exitOf(exit_code: number | null, signal: string | number | null) {
+  return { exit_code, signal: signal === null ? null : String(signal) };
+}
+
+const PTY_COLUMNS = 120;
+const PTY_ROWS = 40;
+
+export function spawnInTerminal(options: SpawnOptions): Child {
+  const ended = Promise.withResolvers<void>();
+  const child = Bun.spawn([...options.argv], {
+    cwd: options.cwd,
+    env: { TERM: "xterm-256color", ...options.env },
+    terminal: {
+      cols: PTY_COLUMNS,
+      rows: PTY_ROWS,
+      data: (_terminal, bytes) => void options.onOutput("stdout", bytes),
+      exit: () => ended.resolve(),
+    },
+  });
+  const { terminal } = child;
+  if (options.input !== null) terminal?.write(options.input);
+  // End of file, as a person types it: a program that reads its input must not wait for more.
+  if (options.input !== null) terminal?.write("\x04");
+  return {
+    pid: child.pid,
+    exited: child.exited.then(() => exitOf(child.exitCode, child.signalCode)),
+    drained: ended.promise,
+    abandonOutput: () => terminal?.close(),
+  };
+}
