@@ -4,8 +4,8 @@
 
 import { assert } from "../../core/errors.ts";
 import type { Job } from "../../core/job.ts";
-import type { Checkpoint, LogChunk, QueueCount } from "../../core/records.ts";
-import type { SqlValue } from "../../platform/platform.ts";
+import type { Attempt, Checkpoint, LogChunk, QueueCount } from "../../core/records.ts";
+import type { SqlRow, SqlValue } from "../../platform/platform.ts";
 import type { Backlog, CheckpointQuery, ExpiredLease, ExpiredQuery, Selection, UnmetDependency } from "../queries.ts";
 import { Conditions, select } from "./conditions.ts";
 import { toAttempt, toCheckpoint, toJob } from "../rows.ts";
@@ -95,17 +95,23 @@ function readExpired(statements: Statements, query: ExpiredQuery, now_ms: number
       : statements.get("expiredOrHeldBy").all(...params, JSON.stringify(dead_holders));
   return rows.map((row) => {
     const job = toJob(row);
-    const attempt = statements.get("attempt").get(job.id, job.token);
-    assert(attempt !== null, `a running job has its attempt (job ${job.id}, ${job.token})`);
-    // Most that are asked about here have printed nothing: a list of rows costs more to ask for than one.
-    const printed = last_chunks > 0 && statements.get("anyLog").get(job.id, job.token) !== null;
-    const chunks = printed ? statements.get("lastLogs").all(job.id, job.token, last_chunks) : [];
+    const asked = last_chunks > 0 && row["printed"] === 1;
+    const chunks = asked ? statements.get("lastLogs").all(job.id, job.token, last_chunks) : [];
     return {
       job,
       expires_at_ms: row["expires_at_ms"] as number,
       holder_dead: dead_holders.includes(row["holder"] as string),
-      attempt: toAttempt(attempt),
+      attempt: toCurrentAttempt(row),
       last_chunks: chunks.toReversed() as unknown as LogChunk[],
     };
   });
+}
+
+/** Of a running job: it began when the job did last, and has no end. */
+function toCurrentAttempt(row: SqlRow): Attempt {
+  const { id = null, token = null, worker = null, host = null, granted_ms = null, beats = null } = row;
+  assert(worker !== null, `a running job has its attempt (job ${id}, ${token})`);
+  const { boot_id = null, pid = null, pid_started = null, started_at_ms = null } = row;
+  const grant = { attempt: token, worker, host, boot_id, pid, pid_started, lease_ms: granted_ms, started_at_ms, beats };
+  return toAttempt({ ...grant, ended_at_ms: null, cause: null });
 }

@@ -20,32 +20,33 @@ export function recover(
     for (const id of recoverAlike(statements, alike)) recovered.add(id);
   }
   const done = requests.filter(({ id }) => recovered.has(id));
-  for (const alike of Map.groupBy(done, ending).values()) {
-    endAttempts(statements, alike, now_ms);
-  }
-  statements.get("insertCheckpoints").run(JSON.stringify(done.flatMap(checkpointRow)), now_ms);
+  for (const alike of Map.groupBy(done, ending).values()) endAttempts(statements, alike, now_ms);
+  audit(statements, done, now_ms);
   for (const { id, change } of done) if (isFinished(change.state)) freeChildren(statements, id, now_ms);
   return requests.map(({ id }) => (recovered.has(id) ? "recovered" : "changed"));
 }
 
 /** By hand: as JSON it takes longer than the write. */
-function outcome({ change: { state, failures, result, reason } }: RecoverRequest): string {
+function outcome({ token, change: { state, failures, result, reason } }: RecoverRequest): string {
   const { cause, exit_code, error, output } = result;
-  return [...stateColumns(state), failures, cause, exit_code, error, output, reason].join("\0");
+  return [token, ...stateColumns(state), failures, cause, exit_code, error, output, reason].join("\0");
 }
 
-function ending({ change: { ended } }: RecoverRequest): string {
-  return ended === null ? "" : [ended.cause, ended.exit_code, ended.signal, ended.error].join("\0");
+function ending({ token, change: { ended } }: RecoverRequest): string {
+  return ended === null ? "" : [token, ended.cause, ended.exit_code, ended.signal, ended.error].join("\0");
 }
+
+const idsOf = (requests: readonly RecoverRequest[]): string => JSON.stringify(requests.map(({ id }) => id));
 
 /** Most often all of them are as they were read: then it need not be told which, which takes a third of the time. */
 function recoverAlike(statements: Statements, requests: readonly RecoverRequest[]): number[] {
-  const change = requests[0]?.change;
-  if (change === undefined) return [];
+  const [first] = requests;
+  if (first === undefined) return [];
+  const { token, change } = first;
   const { cause, exit_code, error, output } = change.result;
-  const fences = JSON.stringify(requests.map(({ id, token, expires_at_ms }) => [id, token, expires_at_ms]));
-  const state = stateColumns(change.state);
-  const params = [fences, null, ...state, change.failures, cause, exit_code, error, output, change.reason];
+  const last_ms = requests.reduce((latest_ms, { expires_at_ms }) => Math.max(latest_ms, expires_at_ms), 0);
+  const results = [change.failures, cause, exit_code, error, output, change.reason];
+  const params = [idsOf(requests), token, ...stateColumns(change.state), ...results, last_ms];
   statements.sql("SAVEPOINT alike").run();
   statements.get("recover").run(...params);
   const all = statements.get("changed").get()?.["rows"] === requests.length;
@@ -59,13 +60,22 @@ function recoverAlike(statements: Statements, requests: readonly RecoverRequest[
 }
 
 function endAttempts(statements: Statements, requests: readonly RecoverRequest[], now_ms: number): void {
-  const ended = requests[0]?.change.ended ?? null;
-  if (ended === null) return;
-  const attempts = JSON.stringify(requests.map(({ id, token, change }) => [id, token, change.ended?.last_line]));
-  statements.get("endAttempts").run(attempts, now_ms, ended.cause, ended.exit_code, ended.signal, ended.error);
+  const [first] = requests;
+  const ended = first?.change.ended ?? null;
+  if (first === undefined || ended === null) return;
+  const { cause, exit_code, signal, error } = ended;
+  statements.get("endAttempts").run(idsOf(requests), first.token, now_ms, cause, exit_code, signal, error);
+  for (const { id, token, change } of requests) {
+    const last_line = change.ended?.last_line ?? null;
+    if (last_line !== null) statements.get("setLastLine").run(id, token, last_line);
+  }
 }
 
-function checkpointRow(request: RecoverRequest): unknown[][] {
-  if (request.audit === null) return [];
-  return [[request.id, request.token, auditText(request, request.change.ended?.cause ?? "unknown")]];
+function audit(statements: Statements, requests: readonly RecoverRequest[], now_ms: number): void {
+  const insert = statements.get("insertCheckpoint");
+  for (const request of requests) {
+    if (request.audit === null) continue;
+    const text = auditText(request, request.change.ended?.cause ?? "unknown");
+    insert.run(request.id, "error", request.token, now_ms, text);
+  }
 }

@@ -41,9 +41,17 @@ const OUTCOME = `state = ?3, run_at_ms = coalesce(?4, run_at_ms), finished_at_ms
 /** Still running, and nobody asked for an end of which this outcome knows nothing. */
 const UNDISTURBED = "state = 'running' AND (cancel_requested_at_ms IS NULL OR ?3 IN ('completed', 'cancelled'))";
 
-const RECOVER = `UPDATE jobs SET ${OUTCOME}
-  FROM (SELECT value ->> 0 AS id, value ->> 1 AS token, value ->> 2 AS expires_at_ms FROM json_each(?1)) AS r
-  WHERE jobs.id = r.id AND jobs.token = r.token AND jobs.expires_at_ms = r.expires_at_ms AND ${UNDISTURBED}`;
+/** Of jobs that are alike. A token stands for one grant, and an extension only ever moves its end ahead. */
+const RECOVER = `UPDATE jobs SET ${OUTCOME} FROM json_each(?1) AS r
+  WHERE jobs.id = r.value AND token = ?2 AND expires_at_ms <= ?12 AND ${UNDISTURBED}`;
+
+/** Running jobs and their grants, in the order in which the leases end. */
+const HELD = `SELECT ${JOB_COLUMNS.replaceAll(/\w+/g, "jobs.$&")}, granted.worker, granted.host, granted.boot_id, granted.pid,
+    granted.pid_started, granted.lease_ms AS granted_ms, granted.beats,
+    EXISTS (SELECT 1 FROM logs WHERE logs.job_id = jobs.id AND logs.attempt = jobs.token) AS printed
+  FROM jobs LEFT JOIN attempts AS granted ON granted.job_id = jobs.id AND granted.attempt = jobs.token
+  WHERE jobs.state = 'running' AND (jobs.expires_at_ms, jobs.id) > (?2, ?3)`;
+const BY_END = "ORDER BY jobs.expires_at_ms, jobs.id LIMIT ?4";
 
 /** The given queues; null: all. */
 const NAMED = "(?1 IS NULL OR queue IN (SELECT value FROM json_each(?1)))";
@@ -95,28 +103,21 @@ export const SQL = {
   trimLog: "DELETE FROM logs WHERE job_id = ?1 AND attempt = ?2 AND start >= ?3 AND start + bytes <= ?4",
   logs: `SELECT start, bytes, data FROM logs WHERE job_id = ?1 AND attempt = ?2 AND start >= ?3
     ORDER BY start LIMIT ?4`,
-  anyLog: "SELECT 1 AS found FROM logs WHERE job_id = ?1 AND attempt = ?2 LIMIT 1",
   lastLogs: `SELECT start, bytes, data FROM logs WHERE job_id = ?1 AND attempt = ?2 ORDER BY start DESC LIMIT ?3`,
   settle: `UPDATE jobs SET ${OUTCOME} WHERE id = ?1 AND token = ?2 AND ${UNDISTURBED}`,
   recover: RECOVER,
   recoverTelling: `${RECOVER} RETURNING id`,
   changed: "SELECT changes() AS rows",
-  endAttempts: `UPDATE attempts SET ended_at_ms = ?2, cause = ?3, exit_code = ?4, signal = ?5, error = ?6,
-      last_line = coalesce(r.last_line, attempts.last_line)
-    FROM (SELECT value ->> 0 AS id, value ->> 1 AS token, value ->> 2 AS last_line FROM json_each(?1)) AS r
-    WHERE attempts.job_id = r.id AND attempts.attempt = r.token`,
-  insertCheckpoints: `INSERT INTO checkpoints (job_id, task, kind, token, at_ms, text)
-    SELECT jobs.id, jobs.task, 'error', value ->> 1, ?2, value ->> 2 FROM json_each(?1) JOIN jobs ON jobs.id = value ->> 0`,
+  endAttempts: `UPDATE attempts SET ended_at_ms = ?3, cause = ?4, exit_code = ?5, signal = ?6, error = ?7
+    FROM json_each(?1) AS r WHERE job_id = r.value AND attempt = ?2`,
+  setLastLine: "UPDATE attempts SET last_line = ?3 WHERE job_id = ?1 AND attempt = ?2",
   endAttempt: END_ATTEMPT,
   insertCheckpoint: `INSERT INTO checkpoints (job_id, task, kind, token, at_ms, text)
     VALUES (?1, (SELECT task FROM jobs WHERE id = ?1), ?2, ?3, ?4, ?5)`,
 
   // Without their input: a sweep has no use for it.
-  expired: `SELECT ${JOB_COLUMNS} FROM jobs WHERE state = 'running' AND expires_at_ms < ?1 AND (expires_at_ms, id) > (?2, ?3)
-    ORDER BY expires_at_ms, id LIMIT ?4`,
-  expiredOrHeldBy: `SELECT ${JOB_COLUMNS} FROM jobs WHERE state = 'running' AND (expires_at_ms, id) > (?2, ?3)
-    AND (expires_at_ms < ?1 OR holder IN (SELECT value FROM json_each(?5)))
-    ORDER BY expires_at_ms, id LIMIT ?4`,
+  expired: `${HELD} AND jobs.expires_at_ms < ?1 ${BY_END}`,
+  expiredOrHeldBy: `${HELD} AND (jobs.expires_at_ms < ?1 OR jobs.holder IN (SELECT value FROM json_each(?5))) ${BY_END}`,
 
   retry: `UPDATE jobs SET state = 'pending', run_at_ms = ?2, failures = 0, finished_at_ms = NULL, cause = NULL,
     exit_code = NULL, error = NULL, output = NULL, reason = NULL
@@ -128,7 +129,6 @@ export const SQL = {
 
   job: `${JOB_WITH_INPUT} WHERE id = ?1`,
   attempts: "SELECT * FROM attempts WHERE job_id = ?1 ORDER BY attempt",
-  attempt: "SELECT * FROM attempts WHERE job_id = ?1 AND attempt = ?2",
   retryCounts: `SELECT retries, sum(count) AS jobs FROM tallies WHERE state IN ('completed', 'failed')
     GROUP BY retries HAVING jobs > 0 ORDER BY retries`,
   // Each of the unfinished states from an index of its own, the finished ones from what the triggers counted. Pending
