@@ -27,15 +27,21 @@ export function checkNewJob(job: NewJob): void {
       refuse(`environment variable ${JSON.stringify(name)} is not one that a program can be given`);
     }
   }
-  if (job.input !== null && job.input.length > INPUT_LIMIT_BYTES) {
-    const limit = "1 MiB: put it in a file and pass the file's name";
-    throw new LeaseError("input_too_large", `the input has ${job.input.length} bytes, and the limit is ${limit}`);
-  }
+  if (job.input !== null) checkInput(job.input);
   if (!Number.isSafeInteger(job.priority)) refuse(`priority ${job.priority} is not a whole number`);
   const { retries, lease_ms, timeout_ms } = job.settings;
   if (!Number.isSafeInteger(retries) || retries < 0) refuse(`retries ${retries} is not a whole number from 0 up`);
   if (typeof lease_ms === "number") calibrate({ lease_ms });
   if (timeout_ms !== null && timeout_ms <= 0) refuse("--timeout must be longer than 0");
+}
+
+function checkInput(input: Uint8Array): void {
+  if (input.length > INPUT_LIMIT_BYTES) {
+    const limit = "1 MiB: put it in a file and pass the file's name";
+    throw new LeaseError("input_too_large", `the input has ${input.length} bytes, and the limit is ${limit}`);
+  }
+  const nul_at = input.indexOf(0);
+  if (nul_at >= 0) refuse(`an input is text, and byte ${nul_at} of this one is NUL: pass the name of its file instead`);
 }
 
 export function checkName(what: string, name: string): void {

@@ -76,13 +76,13 @@ describe("a server that restarts in the middle of many jobs", () => {
     const server = await startPostgres();
     clearing.push(() => server.stop());
     const ground = await Ground.on(new Schema(server.url));
-    const JOBS = 400;
+    const JOBS = 2_000;
     const ids = await ground.scripts(JOBS, `echo "$LEASE_JOB_ID" >> ran; sleep 0.01`);
     const workers = [
       ground.start(["worker", "--until-empty", "-j", "4"]),
       ground.start(["worker", "--until-empty", "-j", "4"]),
     ];
-    for (const done of [60, 200]) {
+    for (const done of [300, 1_000]) {
       await until(`${done} are done`, async () => (await ground.completed()) >= done, { within_ms: 60_000 });
       await server.stop();
       await server.start();

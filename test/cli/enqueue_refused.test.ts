@@ -13,6 +13,7 @@ let place: Place;
 beforeAll(async () => {
   place = newPlace();
   await place.enqueue("--key", "taken", "--", "true");
+  writeFileSync(join(place.folder, "nul"), "ab\0c");
   writeFileSync(join(place.folder, "large"), "x".repeat(LIMIT + 1));
 });
 
@@ -45,6 +46,7 @@ describe("an enqueue with an input that can't be had is refused:", () => {
     ["a folder", /--input @\. .*directory/, "--input", "@.", ...T],
     ["a file without a name", "--input @ ", "--input", "@", ...T],
     ["a file without an end", "1 MiB", "--input", "@/dev/zero", ...T],
+    ["a file with NUL", /byte 2 of this one is NUL/, "--input", "@nul", ...T],
     ["a file over 1 MiB", /1048577 bytes.*1 MiB/, "--input", "@large", ...T],
   ];
   test.each(cases)("%s", async (_what, message, ...args) => expectRefused(message, args));

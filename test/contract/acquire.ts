@@ -30,7 +30,7 @@ export function acquireContract(test: StoreTest): void {
     });
 
     test("hands over all that the job needs to run", async (s) => {
-      const input = new Uint8Array([0, 255, 10]);
+      const input = new Uint8Array([1, 255, 10]);
       const { job } = await s.granted({ argv: ["a", "b"], input, env: { A: "1" }, cwd: "/tmp" });
       expect(job).toMatchObject({ argv: ["a", "b"], env: { A: "1" }, cwd: "/tmp" });
       expect([...(job.input ?? [])]).toEqual([...input]);

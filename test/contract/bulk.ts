@@ -72,7 +72,7 @@ export function bulkContract(test: StoreTest): void {
         task: "t",
         key: "k",
         priority: -3,
-        input: new Uint8Array([0, 255]),
+        input: new Uint8Array([1, 255]),
         cwd: "/tmp",
         env: { ÜBER: "日本\n語" },
         settings: { retries: 0, lease_ms: "auto", pty: true, fatal_exit: [[2, 5]] },

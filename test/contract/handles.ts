@@ -9,7 +9,7 @@ import { acquireRequest, audit, only, type StoreTest } from "./subject.ts";
 export function handlesContract(test: StoreTest): void {
   describe("a store", () => {
     test("has everything again after it was closed and opened", async (s) => {
-      const grant = await s.granted({ task: "t", key: "k", input: new Uint8Array([0, 255]), env: { A: "1" } });
+      const grant = await s.granted({ task: "t", key: "k", input: new Uint8Array([1, 255]), env: { A: "1" } });
       const { id } = grant.job;
       await s.store.checkpoint([{ id, token: 1, text: "half way" }]);
       await s.settle(grant, end("exit", { last_line: "oh" }), audit());

@@ -46,7 +46,7 @@ const WAYS = Object.keys(ENGINES).flatMap((from) =>
 /** Something of everything. */
 async function fill(store: Store): Promise<void> {
   const s = new Subject({ store, slack_ms: 0 } as never);
-  const done = await s.granted({ key: "k", task: "t", input: new Uint8Array([0, 255, 10]), env: { Ä: "\u{1F980}" } });
+  const done = await s.granted({ key: "k", task: "t", input: new Uint8Array([1, 255, 10]), env: { Ä: "\u{1F980}" } });
   const { id, token } = done.job;
   const chunk = (start: number) => ({ start, bytes: 3, data: new Uint8Array([0, start, 255]) });
   await store.appendLogs([{ id, token, chunks: [chunk(0), chunk(3)], head_bytes: 0, keep_from: 0 }]);
