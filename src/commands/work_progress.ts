@@ -12,14 +12,20 @@ interface Watched {
   queues: readonly string[] | null;
   task: string | null;
   color: boolean;
+  report: Report;
 }
+
+/** How often it is asked whether the work that is left is paused. */
+const LOOK_EVERY_MS = 1_000;
 
 export class ProgressDisplay {
   readonly #watched: Watched;
   readonly #line: ProgressLine;
   readonly #started_ms = performance.now();
   #pool: WorkerPool | null = null;
-  #timer: ReturnType<typeof setInterval> | null = null;
+  #timers: ReturnType<typeof setInterval>[] = [];
+  /** What was said last about paused queues. */
+  #said = "";
 
   constructor(watched: Watched) {
     this.#watched = watched;
@@ -28,19 +34,18 @@ export class ProgressDisplay {
 
   start(pool: WorkerPool): void {
     this.#pool = pool;
-    this.#timer = setInterval(() => void this.#show().catch(() => {}), this.#line.every_ms);
+    this.#every(this.#line.every_ms, () => this.#show());
+    this.#every(LOOK_EVERY_MS, () => this.#tellPaused());
   }
 
-  /** The same report, with the line out of its way. */
-  above(report: Report): Report {
-    return (level, text) => {
-      this.#line.erase();
-      report(level, text);
-    };
-  }
+  /** Its report, with the line out of the way. */
+  readonly report: Report = (level, text) => {
+    this.#line.erase();
+    this.#watched.report(level, text);
+  };
 
   async stop(): Promise<void> {
-    if (this.#timer !== null) clearInterval(this.#timer);
+    for (const timer of this.#timers) clearInterval(timer);
     this.#line.erase();
     const { completed, failed } = this.#pool?.statistics() ?? { completed: 0, failed: 0 };
     if (completed + failed === 0) return;
@@ -49,6 +54,24 @@ export class ProgressDisplay {
 
   async #show(): Promise<void> {
     this.#line.show(await this.#progress());
+  }
+
+  /** A store that can't be read now is read again next time. */
+  #every(pause_ms: number, look: () => Promise<void>): void {
+    this.#timers.push(setInterval(() => void look().catch(() => {}), pause_ms));
+  }
+
+  /** It waits for as long as they are paused, which must not look like a worker that hangs. */
+  async #tellPaused(): Promise<void> {
+    const { running, left } = await this.#progress();
+    const { store, queues } = this.#watched;
+    const all = running === 0 && left > 0 ? await store.pausedQueues() : [];
+    const paused = all.filter((queue) => queues === null || queues.includes(queue)).join(" ");
+    if (paused !== "" && paused !== this.#said) {
+      const jobs = left === 1 ? "1 job is" : `${left} jobs are`;
+      this.report("warn", `${jobs} left in paused queues and nothing runs: \`lease resume ${paused}\` lets it go on`);
+    }
+    this.#said = paused;
   }
 
   async #progress() {

@@ -152,19 +152,15 @@ export default command({
         queues: queues.includes("*") ? null : queues.length === 0 ? [DEFAULT_QUEUE] : queues,
         task: args.task ?? null,
       };
-      const display = args.until_empty
-        ? new ProgressDisplay({
-            ...served,
-            color: args.color === "always" || (args.color === "auto" && !io.env["NO_COLOR"]),
-          })
-        : null;
       const report = roleLog(args.verbose);
+      const color = args.color === "always" || (args.color === "auto" && !io.env["NO_COLOR"]);
+      const display = args.until_empty ? new ProgressDisplay({ ...served, color, report }) : null;
       const pool = new WorkerPool({
         ...served,
         store_url,
         clock: systemClock,
         random: systemRandom,
-        report: display?.above(report) ?? report,
+        report: display?.report ?? report,
         version: VERSION,
         name: args.name ?? null,
         slots,

@@ -323,6 +323,27 @@ describe("what a worker says", () => {
     ]);
   });
 
+  test("is that what is left is paused, and how to let it go on", async () => {
+    const place = newPlace();
+    await place.enqueue("--", "true");
+    await place.lease("pause", "default");
+    const worker = Bun.spawn([LEASE, "worker", "--until-empty"], {
+      cwd: place.folder,
+      env: place.env,
+      stdin: "ignore",
+      stdout: "ignore",
+      stderr: "pipe",
+    });
+    let heard = "";
+    for await (const piece of worker.stderr) {
+      heard += new TextDecoder().decode(piece);
+      if (heard.includes("`lease resume default`")) await place.lease("resume", "default");
+    }
+    expect(await worker.exited).toBe(0);
+    expect(heard.match(/1 job is left in paused queues/g)).toHaveLength(1);
+    expect(await place.inspect(1)).toMatchObject({ state: "completed" });
+  });
+
   test("is where else jobs wait when it found none", async () => {
     const place = newPlace();
     await place.enqueue("-q", "mail", "--", "true");
