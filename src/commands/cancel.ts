@@ -45,7 +45,7 @@ export default command({
       for await (const ids of idPages(store, "cancel", only, states)) {
         for (const answer of await store.cancel(ids, args.reason ?? null)) {
           all &&= isDone(answer);
-          if (args.json) io.stdout(jsonLine(answer));
+          if (args.json) io.stdout(jsonLine({ ...answer, state: isDone(answer) ? answer.status : answer.state }));
           else if (isDone(answer)) io.stdout(`${answer.id} ${answer.status}\n`);
           else if (answer.status === "unknown") unknown.push(answer.id);
           else io.stderr(`lease: job ${answer.id} is ${answer.state} already: there is nothing to cancel\n`);

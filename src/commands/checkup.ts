@@ -5,6 +5,7 @@ import type { QueueCount, WorkerRecord } from "../core/records.ts";
 import { host, isProvenDead, runningFor_ms } from "../platform/machine.ts";
 import type { ExpiredLease, Finding } from "../store/queries.ts";
 import type { Store } from "../store/store.ts";
+import { quote } from "../view/quote.ts";
 import { workerState } from "../view/workers.ts";
 import { VERSION } from "./build.ts";
 
@@ -132,6 +133,6 @@ function waiting(counts: readonly QueueCount[], paused: readonly string[], alive
     const found = (value: string, advice: string): Finding[] => [{ name: "queues", level: "warn", value, advice }];
     if (paused.includes(queue)) return found(`${jobs}, which is paused`, `lease resume ${queue}`);
     if (alive.some(({ queues }) => queues === null || queues.includes(queue))) return [];
-    return found(`${jobs}, and no worker serves it`, `lease worker -q ${queue}`);
+    return found(`${jobs}, and no worker serves it`, `lease worker -q ${quote(queue)}`);
   });
 }

@@ -41,7 +41,7 @@ export default command({
     },
     "Jobs come with the newest, the highest, the most first (by due: what is due next), leases with the one that ends " +
       "next, checkpoints with the newest; --reverse turns that round.",
-    { title: "Exit codes", rows: [["1", "there is no such job"]] },
+    { title: "Exit codes", rows: [["1", "there is no such job, or nothing in the list matches"]] },
   ],
   run: async ({ args, lists, rest, given, io }) => {
     const view = viewOf(args, lists.status, rest, given);
@@ -74,20 +74,20 @@ async function print(store: Store, view: View, args: Printing, io: Io): Promise<
   const screen = screenOf(args.color, io, await store.now());
   if (args.tsv && view.tsv !== null) io.stdout(tsvHeader(view.tsv));
   const missing: number[] = [];
-  let is_empty = true;
+  let is_empty = view.narrowed;
   let pages = 0;
   for await (const seen of view.look(store, screen.now_ms, !args.json && !args.tsv && view.tsv !== null)) {
     const text = formatted(seen, view, args, screen);
     io.stdout(pages > 0 && !args.json && !args.tsv && text !== "" ? `\n${text}` : text);
     pages += text === "" ? 0 : 1;
     missing.push(...(seen.missing ?? []));
-    is_empty &&= args.queue !== undefined && seen.objects(screen.now_ms).length === 0;
+    is_empty &&= view.narrowed && seen.objects(screen.now_ms).length === 0;
   }
   // Perhaps the name is misspelt.
   const [remark] = is_empty && args.queue !== undefined ? await queueRemarks(store, [args.queue]) : [];
   if (remark) io.stderr(`lease: ${visible(remark)}\n`);
   for (const complaint of noSuchJobs(missing)) io.stderr(`lease: ${complaint}\n`);
-  return missing.length > 0 ? 1 : 0;
+  return missing.length > 0 || is_empty ? 1 : 0;
 }
 
 /** A terminal that can't move its cursor gets what a pipe gets. */

@@ -6,9 +6,11 @@ import { isFinished } from "../core/job.ts";
 import type { Job } from "../core/job.ts";
 import { LogReader } from "../roles/log_reader.ts";
 import type { Store } from "../store/store.ts";
-import { LogText } from "../view/log.ts";
+import { LogText, logJson, STAMPED } from "../view/log.ts";
+import { visible } from "../view/text.ts";
 import { command } from "./cli/define.ts";
 import { withStore } from "./context.ts";
+import { tellWhyWaiting } from "./waiting.ts";
 
 /** The net below the wake-ups. */
 const LOOK_EVERY_MS = 500;
@@ -20,6 +22,7 @@ export default command({
     attempt: { type: "string", valueHint: "N", description: "Of this attempt", fallback: "the newest" },
     stream: { type: "enum", options: ["stdout", "stderr", "both"], default: "both", description: "Only this stream" },
     timestamps: { type: "boolean", description: "Begin each line with when it was printed" },
+    json: { type: "boolean", description: "Print each line as an object: job, attempt, stream, at, text" },
   },
   rest: "words",
   operands: "ID",
@@ -39,8 +42,10 @@ export default command({
       if (wanted !== null && wanted > job.token) {
         throw new LeaseError("nothing_matched", `job ${id} has no attempt ${wanted}: it has run ${job.token} times`);
       }
-      const text = new LogText({ stream: args.stream, timestamps: args.timestamps }, io.stdoutBytes);
-      const log = new LogReader({
+      const plain = args.timestamps ? STAMPED : null;
+      const format = args.json ? logJson(id, () => log.attempt) : plain;
+      const text = new LogText({ stream: args.stream, format }, io.stdoutBytes);
+      const log: LogReader = new LogReader({
         store,
         job: id,
         attempt: wanted ?? Math.max(job.token, 1),
@@ -48,6 +53,9 @@ export default command({
         onGap: (bytes) => text.gap(bytes),
       });
       await log.read();
+      const waits = ["blocked", "scheduled", "pending"] as const;
+      const say = (line: string) => io.stderr(`lease: ${visible(line)}\n`);
+      const told = args.follow ? tellWhyWaiting(store, id, waits, say) : () => {};
       while (args.follow) {
         const now = await jobOf(store, id);
         // Read the end of the log only after the end of the attempt was seen: nothing can come behind it.
@@ -60,6 +68,7 @@ export default command({
           log.turnTo(log.attempt + 1);
         } else await changed(store);
       }
+      told();
       text.end();
       return 0;
     });

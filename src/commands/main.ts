@@ -46,7 +46,8 @@ const io: Io = {
     return lazyFs().fstatSync(1).isCharacterDevice() && process.stdout.isTTY;
   },
   get columns() {
-    return this.is_tty ? process.stdout.columns : null;
+    // Some terminals say 0 when they don't know.
+    return this.is_tty ? process.stdout.columns || Number(process.env["COLUMNS"]) || null : null;
   },
 };
 

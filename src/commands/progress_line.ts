@@ -7,6 +7,8 @@ import { truncatePainted } from "../view/text.ts";
 
 const REDRAW_MS = 250;
 const PLAIN_EVERY_MS = 10_000;
+/** Of a terminal that does not tell. */
+const USUAL_COLUMNS = 80;
 const ERASE_LINE = "\r\u001b[2K";
 
 export class ProgressLine {
@@ -25,7 +27,7 @@ export class ProgressLine {
 
   show(progress: WorkProgress): void {
     const paint = this.#color && this.#live ? ansi : plain;
-    const columns = this.#live ? process.stderr.columns : null;
+    const columns = this.#live ? process.stderr.columns || USUAL_COLUMNS : null;
     const line = progressLine(progress, columns, paint);
     this.erase();
     // A line that wraps could not be erased again.

@@ -41,7 +41,8 @@ export default command({
       for await (const ids of idPages(store, "retry", only, states)) {
         for (const answer of await store.retry(ids)) {
           all &&= answer.status === "pending";
-          if (args.json) io.stdout(jsonLine(answer));
+          if (args.json)
+            io.stdout(jsonLine({ ...answer, state: answer.status === "pending" ? "pending" : answer.state }));
           else if (answer.status === "pending") io.stdout(`${answer.id} pending\n`);
           else if (answer.status === "unknown") unknown.push(answer.id);
           else io.stderr(`lease: ${complaint(answer)}\n`);

@@ -24,6 +24,7 @@ import { newJob } from "./new_job.ts";
 import type { JobArgs } from "./plain_job.ts";
 import { Output } from "./output.ts";
 import { signalCode } from "./repeat.ts";
+import { tellWhyWaiting } from "./waiting.ts";
 
 const HERE = "In the foreground";
 /** Whoever says one of these thinks of a job that fails, not only of one that is lost. */
@@ -120,12 +121,16 @@ export default command({
           if (signal === "SIGINT" || signal === "SIGPIPE" || key === null) foreground.cancel(CANCEL_REASONS[signal]);
           else foreground.giveBack();
         });
-        const end = await foreground.follow(id);
+        const waits = args.remote
+          ? (["blocked", "scheduled", "pending"] as const)
+          : (["blocked", "scheduled"] as const);
+        const told = tellWhyWaiting(store, id, waits, (text) => report("info", text));
+        const end = await foreground.follow(id).finally(told);
         await (signals.first === null ? output.flushed() : soon(output.flushed()));
         if (output.error !== null) throw output.error;
         if (args.json) io.stderr(jsonLine(jobJson(end)));
         const where = given.has("store") ? ` --store ${quote(withoutPassword(args.store ?? ""))}` : "";
-        return await conclude({ store, job: end, signal: signals.first, report, where });
+        return await conclude({ store, job: end, signal: signals.first, report, where, remote: args.remote });
       } finally {
         signals.stop();
         await foreground.end();
@@ -182,13 +187,18 @@ interface End {
   report: Report;
   /** The flag that names the store, for a command that comes back to it. */
   where: string;
+  /** It is not for this machine. */
+  remote: boolean;
 }
 
 /** The exit code, and a line where that alone does not tell. */
-async function conclude({ store, job, signal, report, where }: End): Promise<number> {
+async function conclude({ store, job, signal, report, where, remote }: End): Promise<number> {
   const { id, key, state } = job;
   if (!isFinished(state)) {
-    const back = key === null ? `lease logs${where} -f ${id}` : `lease run${where} --key ${quote(key)}`;
+    const back =
+      key === null
+        ? `lease logs${where} -f ${id}`
+        : `lease run${where}${remote ? " --remote" : ""} --key ${quote(key)}`;
     if (state.name === "running") report("info", `left job ${id}, which goes on; come back with: ${back}`);
     else report("info", `left job ${id}, which is ${state.name}; go on with: ${back}`);
     return signalCode(signal ?? "SIGINT");

@@ -78,6 +78,12 @@ export class ProgressDisplay {
     const { completed = 0, failed = 0, slots } = this.#pool?.statistics() ?? {};
     const { pending, retrying } = await this.#watched.store.backlog(this.#watched);
     const elapsed_ms = performance.now() - this.#started_ms;
-    return { completed, failed, running: slots?.processing ?? 0, left: pending + retrying, elapsed_ms };
+    return {
+      completed,
+      failed,
+      running: (slots?.processing ?? 0) + (slots?.draining ?? 0),
+      left: pending + retrying,
+      elapsed_ms,
+    };
   }
 }

@@ -3,7 +3,7 @@
 import process from "node:process";
 import { parseGrace, parseInteger, parseLease } from "../config/values.ts";
 import { calibrate, DEFAULT_KILL_GRACE_MS } from "../core/calibration.ts";
-import { parseDuration } from "../core/duration.ts";
+import { formatDuration, parseDuration } from "../core/duration.ts";
 import { LeaseError } from "../core/errors.ts";
 import { UNLEARNED_LEASE_MS } from "../core/learning.ts";
 import { BEATS, DEFAULT_QUEUE } from "../core/job.ts";
@@ -11,6 +11,7 @@ import { checkName } from "../core/new_job.ts";
 import type { Scaling } from "../core/scaling.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
 import { WorkerPool } from "../roles/pool.ts";
+import type { Report } from "../roles/report.ts";
 import type { Store } from "../store/store.ts";
 import { visible } from "../view/text.ts";
 import { VERSION } from "./build.ts";
@@ -177,7 +178,7 @@ export default command({
         until_empty: args.until_empty || args.once,
         max_jobs,
       });
-      await untilFinished(pool, display, drain_ms);
+      await untilFinished(pool, display, () => onSignals(pool, drain_ms, display?.report ?? report));
       const { completed, failed, other } = pool.statistics();
       if (ends && completed + failed + other === 0) await hintAtOtherQueues(store, served.queues, io);
       return ends && failed > 0 ? 1 : 0;
@@ -185,8 +186,12 @@ export default command({
   },
 });
 
-async function untilFinished(pool: WorkerPool, display: ProgressDisplay | null, drain_ms: number): Promise<void> {
-  const release = onSignals(pool, drain_ms);
+async function untilFinished(
+  pool: WorkerPool,
+  display: ProgressDisplay | null,
+  listen: () => () => void,
+): Promise<void> {
+  const release = listen();
   try {
     await pool.start();
     display?.start(pool);
@@ -234,9 +239,14 @@ function scalingOf(args: ScalingArgs): Scaling | null {
   };
 }
 
-function onSignals(pool: WorkerPool, drain_ms: number): () => void {
+function onSignals(pool: WorkerPool, drain_ms: number, report: Report): () => void {
   let asked = false;
   const end = () => {
+    const { processing, draining } = pool.statistics().slots;
+    const running = processing + draining;
+    const jobs = running === 1 ? "1 job" : `${running} jobs`;
+    const patience = `${jobs} may run on for ${formatDuration(drain_ms)}; the same signal again stops them`;
+    if (running > 0) report("info", asked ? `stopping ${jobs}, back to the queue` : `draining: ${patience}`);
     pool.stop(asked ? 0 : drain_ms);
     asked = true;
   };

@@ -17,6 +17,9 @@ export function checkNewJob(job: NewJob): void {
   if (job.argv.some((word) => word.includes(NUL)))
     refuse("a command can't contain NUL bytes: pass the data by --input");
   checkName("queue", job.queue);
+  // A worker's -q has commas between queues, and * for all of them.
+  if (job.queue.includes(",") || job.queue === "*")
+    refuse(`queue ${JSON.stringify(job.queue)} is not one that a worker can name: leave out commas and *`);
   if (job.task !== null) checkName("task", job.task);
   if (job.key !== null) checkName("key", job.key);
   if (job.cwd.includes(NUL)) refuse("a working folder can't contain NUL bytes");

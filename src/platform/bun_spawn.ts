@@ -1,13 +1,15 @@
 /** Children on Bun: `Bun.spawn` with pipes of our own, or a terminal. */
 
-import { closeAll, openPipes, readWhatIsThere, type Pipe } from "./pipes.ts";
+import { anyBytes, closeAll, openPipes, readWhatIsThere, type Pipe } from "./pipes.ts";
 import type { Child, SpawnOptions, Stream } from "./platform.ts";
 
 /**
- * What a program prints is read from then on, or when it has ended. Most of what a stream costs is setting it up and
- * taking it down, which is a tenth of all the time that a very short job takes.
+ * A stream is set up when a program has printed something, when it has lived for a while, or never: setting two up and
+ * taking them down is a tenth of all the time that a very short job takes. The looks are so close that the order of what
+ * it prints to both is not lost.
  */
-const READ_AFTER_MS = 5;
+const LOOK_EVERY_MS = 1;
+const LOOKS = 5;
 
 export function spawnWithPipes(options: SpawnOptions): Child {
   const pipes = openPipes();
@@ -52,7 +54,12 @@ function readLate(child: Bun.Subprocess, pipes: readonly [Pipe, Pipe], { onOutpu
     );
     void reading.drained.then(release);
   };
-  const timer = setTimeout(attach, READ_AFTER_MS);
+  let looks = 0;
+  let timer = setTimeout(function look() {
+    looks += 1;
+    if (looks === LOOKS || anyBytes(pipes)) attach();
+    else timer = setTimeout(look, LOOK_EVERY_MS);
+  }, LOOK_EVERY_MS);
   const exited = child.exited.then(() => {
     clearTimeout(timer);
     // Nobody is held back any more: what is left fits into a pipe.

@@ -59,6 +59,20 @@ export function openPipes(): readonly [Pipe, Pipe] | null {
   ];
 }
 
+/** What poll(2) says of each pipe; null when it fails. */
+function pollAll(pipes: readonly [Pipe, Pipe]): number[] | null {
+  // struct pollfd: the descriptor, then what is asked for and what is answered in halves of a word.
+  const polled = new Int32Array(2 * pipes.length);
+  for (const [index, { read_fd }] of pipes.entries()) polled.set([read_fd, POLLIN], 2 * index);
+  const failed = (theLibc()?.poll(ptr(polled), pipes.length, 0) ?? -1) < 0;
+  return failed ? null : pipes.map((_pipe, index) => (polled[2 * index + 1] ?? 0) >>> 16);
+}
+
+/** Whether there is something to read. */
+export function anyBytes(pipes: readonly [Pipe, Pipe]): boolean {
+  return pollAll(pipes)?.some((answer) => (answer & POLLIN) !== 0) ?? true;
+}
+
 let buffer: Uint8Array | undefined;
 
 /**
@@ -71,12 +85,9 @@ export function readWhatIsThere(
 ): boolean {
   const c = theLibc();
   if (c === null) return false;
-  // struct pollfd: the descriptor, then what is asked for and what is answered in halves of a word.
-  const polled = new Int32Array(2 * pipes.length);
-  for (const [index, { read_fd }] of pipes.entries()) polled.set([read_fd, POLLIN], 2 * index);
   for (let reads = 0; reads < MOST_READS; reads++) {
-    if (c.poll(ptr(polled), pipes.length, 0) < 0) return false;
-    const answers = pipes.map((_pipe, index) => (polled[2 * index + 1] ?? 0) >>> 16);
+    const answers = pollAll(pipes);
+    if (answers === null) return false;
     if (answers.every((answer) => (answer & POLLIN) === 0)) return answers.every((answer) => answer === POLLHUP);
     buffer ??= new Uint8Array(BUFFER_BYTES);
     for (const [index, { read_fd }] of pipes.entries()) {

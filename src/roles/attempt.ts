@@ -72,7 +72,6 @@ export class Attempt {
   readonly #tail = new Tail();
   readonly #beat: Beat;
   readonly #lines: Record<Stream, LineCounter> = { stdout: new LineCounter(), stderr: new LineCounter() };
-  /** For a lease that is learned. */
   readonly #recorder: GapRecorder | null;
   #run: Run | null = null;
   #keeper: Keeper | null = null;
@@ -86,8 +85,8 @@ export class Attempt {
     this.#options = options;
     this.#beat = lease.job.settings.beat ?? options.beat;
     this.#heartbeat = new Heartbeat(options.clock, (error) => this.#say("error", `a callback failed: ${error}`));
-    const learns = (lease.job.settings.lease_ms ?? (options.learn ? "auto" : null)) === "auto";
-    this.#recorder = learns ? new GapRecorder(this.#heartbeat, options.clock) : null;
+    const learns = lease.job.settings.lease_ms ?? (options.learn ? "auto" : null);
+    this.#recorder = learns === "auto" ? new GapRecorder(this.#heartbeat, options.clock) : null;
     this.#capture = new LogCapture(lease.job.settings.log_limit_bytes);
     const logs = options.logs.add(lease, this.#capture);
     this.ended = this.#execute(logs.wake);
@@ -124,7 +123,7 @@ export class Attempt {
   }
 
   async #execute(wakeLogs: () => void): Promise<AttemptEnd> {
-    const { clock, scratch, store_url, log_dir } = this.#options;
+    const { clock, scratch, store_url, log_dir, handler } = this.#options;
     const { job, token, grant } = this.lease;
     if (token > 1) {
       const remains = { job: job.id, before_token: token, process: grant.previous };
@@ -134,10 +133,9 @@ export class Attempt {
     if (this.lease.remaining() <= 0) this.#lose("it ran out before the start");
     if (this.#stop !== null) return this.#describe(NEVER_RAN, null);
     const output_path = outputPath(scratch, job.id, token);
-    const argv = [...this.#options.handler, ...job.argv];
-    const file = openLogFile(log_dir, job.id, token, argv, (error) =>
-      this.#say("warn", `its log file can't be written: ${errorText(error)}`),
-    );
+    const argv = [...handler, ...job.argv];
+    const unwritable = (error: unknown) => this.#say("warn", `its log file can't be written: ${errorText(error)}`);
+    const file = openLogFile(log_dir, job.id, token, argv, unwritable);
     this.#attach();
     this.#run = new Run(
       {
@@ -162,7 +160,9 @@ export class Attempt {
     const exit = await this.#run.done;
     this.#heartbeat.beat(0);
     this.#release();
-    const end = this.#describe(exit, await readOutput(output_path, job.settings.output_limit_bytes));
+    const { output_limit_bytes } = job.settings;
+    const output = await readOutput(output_path, output_limit_bytes, (why) => this.#say("warn", why));
+    const end = this.#describe(exit, output);
     file?.close(end.error ?? "exit code 0");
     return end;
   }

@@ -3,6 +3,7 @@
 import { formatDuration } from "../core/duration.ts";
 import type { Lease } from "../leasing/lease.ts";
 import type { Release } from "../leasing/manager.ts";
+import { NOT_STARTED } from "./ahead.ts";
 import type { Level } from "./report.ts";
 
 /** Null when somebody else has said it already. */
@@ -22,6 +23,7 @@ export function settledText(lease: Lease, release: Release): [Level, string] | n
       return ["warn", `${job}: attempt ${lease.token} failed: ${ended?.error}; again in ${pause}`];
     }
     default:
-      return ["debug", `${job}: back in the queue: ${ended?.error}`];
+      // What was only acquired ahead is nothing that happened to it.
+      return [ended?.error === NOT_STARTED.error ? "debug" : "info", `${job}: back in the queue: ${ended?.error}`];
   }
 }

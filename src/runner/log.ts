@@ -17,6 +17,8 @@ export interface LogEntry {
 
 /** Raw bytes that go into one chunk: small enough to compress without a pause that anyone notices. */
 const CHUNK_BYTES = 256 * 1024;
+/** So many at least make up the limit. */
+const PIECES = 4;
 const HEADER_BYTES = 13;
 const PLAIN = 0;
 const DEFLATED = 1;
@@ -39,6 +41,8 @@ const FIRST_BLOCK_BYTES = 1024;
 export class LogCapture {
   readonly head_bytes: number;
   readonly #limit_bytes: number;
+  /** What is kept is kept in pieces and chunks of this size at the most: a small limit needs small ones. */
+  readonly #piece_bytes: number;
   #entries: HeldEntry[] = [];
   #first = 0;
   #waiting_bytes = 0;
@@ -49,6 +53,7 @@ export class LogCapture {
   constructor(limit_bytes: number) {
     this.head_bytes = Math.floor(limit_bytes / 4);
     this.#limit_bytes = limit_bytes;
+    this.#piece_bytes = Math.max(1, Math.min(CHUNK_BYTES, Math.floor(limit_bytes / PIECES)));
   }
 
   /** Everything the attempt has printed so far, kept or not. */
@@ -67,8 +72,8 @@ export class LogCapture {
 
   add(stream: Stream, bytes: Uint8Array, at_ms: number): void {
     // One read may bring any amount; the limit must hold for it as well.
-    for (let at = 0; at < bytes.length; at += CHUNK_BYTES)
-      this.#addPiece(stream, bytes.subarray(at, at + CHUNK_BYTES), at_ms);
+    for (let at = 0; at < bytes.length; at += this.#piece_bytes)
+      this.#addPiece(stream, bytes.subarray(at, at + this.#piece_bytes), at_ms);
   }
 
   #addPiece(stream: Stream, bytes: Uint8Array, at_ms: number): void {
@@ -92,7 +97,7 @@ export class LogCapture {
     for (let entry = this.#entries[this.#first]; entry !== undefined; entry = this.#entries[this.#first]) {
       const previous = taken.at(-1);
       const follows = previous === undefined || previous.start + previous.bytes.length === entry.start;
-      if (!follows || (taken.length > 0 && bytes + entry.bytes.length > CHUNK_BYTES)) break;
+      if (!follows || (taken.length > 0 && bytes + entry.bytes.length > this.#piece_bytes)) break;
       taken.push(entry);
       bytes += entry.bytes.length;
       this.#first += 1;

@@ -15,8 +15,12 @@ export function outputPath(folder: string, job: number, token: number): string {
   return join(folder, `output-${job}-${token}`);
 }
 
-/** Null when the job wrote none; cut at the limit. The file is removed. */
-export async function readOutput(path: string, limit_bytes: number): Promise<string | null> {
+/** Null when the job wrote none; cut at the limit, which is told. The file is removed. */
+export async function readOutput(
+  path: string,
+  limit_bytes: number,
+  tell: (why: string) => void = () => {},
+): Promise<string | null> {
   // Most jobs write none, and this asks for less than the other way.
   if (platform.quickFiles()?.stat(path) === null) return null;
   const stats = statSync(path, { throwIfNoEntry: false });
@@ -25,6 +29,8 @@ export async function readOutput(path: string, limit_bytes: number): Promise<str
     // A folder, or a pipe that would keep us waiting, is not a result.
     if (!stats.isFile()) return null;
     const file = await open(path, "r");
+    if (stats.size > limit_bytes)
+      tell(`its result has ${stats.size} bytes and was cut at ${limit_bytes}; --output-limit keeps more`);
     try {
       const { buffer, bytesRead } = await file.read(new Uint8Array(limit_bytes), 0, limit_bytes, 0);
       // As the first part of a stream: half a letter at the cut is left out.

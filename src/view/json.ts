@@ -9,6 +9,7 @@ import type { Attempt, Checkpoint, RecoveryTotals } from "../core/records.ts";
 import { isStale } from "./leases.ts";
 import { recoveryRate, type Overview } from "./overview.ts";
 import { QUEUE_STATES, type QueueSummary } from "./queues.ts";
+import { ownReason } from "./reason.ts";
 import { visibleJson } from "./text.ts";
 import { rfc3339 } from "./time.ts";
 import { slotsOf, workerState, type WorkerRow } from "./workers.ts";
@@ -16,7 +17,7 @@ import { slotsOf, workerState, type WorkerRow } from "./workers.ts";
 const SCHEMA = 1;
 
 /** `reason` is what `reasonOf` found, where somebody looked; else what the job itself carries. */
-export function jobJson(job: Job, reason: string | null = job.reason) {
+export function jobJson(job: Job, reason: string | null = ownReason(job)) {
   const { state } = job;
   const running = state.name === "running" ? state : null;
   const waiting = state.name === "scheduled" || state.name === "pending" ? state : job;

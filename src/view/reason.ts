@@ -26,6 +26,8 @@ export interface ReasonFacts {
   in_line: number | null;
   /** The jobs it depends on that don't satisfy it yet. */
   parents: readonly Parent[];
+  /** Whoever holds its lease is gone. */
+  holder_dead: boolean;
 }
 
 export const NO_FACTS: ReasonFacts = {
@@ -35,13 +37,14 @@ export const NO_FACTS: ReasonFacts = {
   ahead: null,
   in_line: null,
   parents: [],
+  holder_dead: false,
 };
 
 const PARENTS_NAMED = 2;
 
 export function reasonOf(job: Job, facts: ReasonFacts, now_ms: number): string | null {
   const { state } = job;
-  if (isFinished(state)) return job.reason ?? (state.name === "completed" ? null : job.result.error);
+  if (isFinished(state)) return ownReason(job);
   switch (state.name) {
     case "blocked":
       return facts.parents.length > 0 ? waitsFor(facts.parents, now_ms) : (job.reason ?? "waits for other jobs");
@@ -50,8 +53,13 @@ export function reasonOf(job: Job, facts: ReasonFacts, now_ms: number): string |
     case "pending":
       return pendingReason(job, facts) ?? job.reason;
     case "running":
-      return runningReason(job, state, now_ms);
+      return facts.holder_dead ? "its worker died, waits for a sweep" : runningReason(job, state, now_ms);
   }
+}
+
+/** What the job itself tells, without the facts around it. */
+export function ownReason({ state, reason, result }: Job): string | null {
+  return reason ?? (state.name === "failed" || state.name === "cancelled" ? result.error : null);
 }
 
 function waitsFor(parents: readonly Parent[], now_ms: number): string {

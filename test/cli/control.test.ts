@@ -207,7 +207,7 @@ describe("lease retry", () => {
     expect(await place.lease("retry", "--task", "build")).toMatchObject({ code: 0, stdout: "2 pending\n" });
     expect(await place.lease("retry", "-t", "build", "--status", "cancelled", "--json")).toMatchObject({
       code: 0,
-      stdout: `${JSON.stringify({ schema: 1, id: 3, status: "pending", state: "cancelled" })}\n`,
+      stdout: `${JSON.stringify({ schema: 1, id: 3, status: "pending", state: "pending" })}\n`,
     });
     expectRefusal(await place.lease("retry", "-q", "mail"), 1, "there is nothing to retry in queue mail");
     expectRefusal(await place.lease("retry"), 2, "retry what?");

@@ -12,8 +12,10 @@ const objects = (text: string) => (text === "" ? [] : lines(text).map((line) => 
 
 async function listed(place: Place, ...args: string[]): Promise<Row[]> {
   const answer = await place.lease("inspect", ...args, "--json");
-  expect({ args, ...answer }).toMatchObject({ code: 0, stderr: "" });
-  return objects(answer.stdout);
+  const found = objects(answer.stdout);
+  // Nothing that matches is an answer, and a no.
+  expect({ args, ...answer }).toMatchObject({ code: found.length === 0 && args.length > 1 ? 1 : 0, stderr: "" });
+  return found;
 }
 const ids = async (place: Place, ...args: string[]) => (await listed(place, "jobs", ...args)).map(({ id }) => id);
 
@@ -138,14 +140,14 @@ describe("inspect jobs", () => {
     expect(job).toMatchObject({ schema: 1, id: 8, state: "pending", argv: ["true"], retries_left: 3 });
   });
 
-  test("says so when nothing matches, and that is fine", async () => {
+  test("says so when nothing matches, and that is a no", async () => {
     expect(await place.lease("inspect", "jobs", "-t", "nope")).toEqual({
-      code: 0,
+      code: 1,
       stdout: "no jobs match\n",
       stderr: "",
     });
     expect(await place.lease("inspect", "jobs", "-q", "mial")).toMatchObject({
-      code: 0,
+      code: 1,
       stderr: "lease: queue mial has no jobs so far; did you mean mail?\n",
     });
   });

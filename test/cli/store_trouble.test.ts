@@ -44,7 +44,7 @@ describe.skipIf(!HAS_MOUNTS)("a full disk", () => {
       `
       mount -t tmpfs -o size=512k,mode=700 tmpfs disk
       export LEASE_STORE=$PWD/disk/lease.db
-      head -c 400000 /dev/zero >large
+      head -c 400000 /dev/zero | tr "\\0" x >large
       answer first enqueue -- echo kept
       answer large enqueue --input @large -- cat
       dd if=/dev/zero of=disk/fill bs=1k 2>/dev/null || true

@@ -80,6 +80,16 @@ describe("a child", () => {
     expect([stdout.length, stderr.length]).toEqual(wanted);
   });
 
+  test("has what it prints to both streams in order, also when it does so right away", async () => {
+    const printed: string[] = [];
+    const decoder = new TextDecoder();
+    // As programs that take a moment to start.
+    const script = "echo 1; perl -e 'print STDERR 2'; perl -e 'print 3'; perl -e 'print STDERR 4'";
+    const onOutput = (_stream: Stream, bytes: Uint8Array) => void printed.push(decoder.decode(bytes).trim());
+    await run(["sh", "-c", script], { onOutput });
+    expect(printed).toEqual(["1", "2", "3", "4"]);
+  });
+
   test("is read on behind its end while somebody else can print there", async () => {
     const { stdout } = await run(["sh", "-c", "(sleep 0.1; echo late) & echo early"]);
     expect(stdout.toString()).toBe("early\nlate\n");

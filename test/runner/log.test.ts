@@ -147,17 +147,29 @@ describe("a log over its limit", () => {
     const chunks = takeAll(capture);
     expect(chunks.map(({ start, bytes: length }) => [start, start + length])).toEqual([
       [0, 1_000],
-      [17_000, 20_000],
+      [17_000, 18_000],
+      [18_000, 19_000],
+      [19_000, 20_000],
     ]);
     for (const entry of chunks.flatMap(decodeChunk)) {
       expect(entry.bytes).toEqual(printed(entry.start, entry.bytes.length));
     }
   });
 
+  test("is kept to it when it is small and all comes at once", () => {
+    const capture = new LogCapture(100);
+    capture.add("stdout", printed(0, 4_000), 0);
+    const kept = takeAll(capture).reduce((sum, { bytes }) => sum + bytes, 0);
+    expect(kept).toBeGreaterThanOrEqual(100);
+    expect(kept).toBeLessThanOrEqual(125);
+  });
+
   test("is complete as long as it is below the limit", () => {
     const capture = new LogCapture(LIMIT);
     for (let piece = 0; piece < 40; piece++) capture.add("stdout", printed(piece * 100, 100), 0);
-    expect(takeAll(capture).map((chunk) => [chunk.start, chunk.bytes])).toEqual([[0, LIMIT]]);
+    const chunks = takeAll(capture);
+    expect(chunks.map(({ start }) => start)).toEqual([0, LIMIT / 4, LIMIT / 2, (3 * LIMIT) / 4]);
+    expect(chunks.reduce((sum, { bytes }) => sum + bytes, 0)).toBe(LIMIT);
     expect(capture.keep_from).toBe(1_000);
   });
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
-import { LogText } from "../../src/view/log.ts";
+import { LogText, logJson, STAMPED, type LogFormat } from "../../src/view/log.ts";
 
 type Stream = "stdout" | "stderr";
 type Printed = [stream: Stream, bytes: string | Uint8Array, at_ms?: number];
@@ -10,11 +10,12 @@ const STAMP = "2030-01-01T09:30:00.000Z";
 
 /** Latin-1, so that each byte of what is written is one character here. */
 function shown(
-  options: { stream?: Stream | "both"; timestamps?: boolean },
+  options: { stream?: Stream | "both"; timestamps?: boolean; format?: LogFormat },
   show: (log: LogText, add: (...entries: Printed[]) => void) => void,
 ): string {
   let text = "";
-  const log = new LogText({ stream: "both", timestamps: false, ...options }, (bytes) => {
+  const format = options.format ?? (options.timestamps === true ? STAMPED : null);
+  const log = new LogText({ stream: options.stream ?? "both", format }, (bytes) => {
     text += Buffer.from(bytes).toString("latin1");
   });
   show(log, (...entries) => {
@@ -50,7 +51,7 @@ describe("a log without timestamps", () => {
 
   test("is written as it comes, without waiting for the end of a line", () => {
     const written: number[] = [];
-    const log = new LogText({ stream: "both", timestamps: false }, (bytes) => written.push(bytes.length));
+    const log = new LogText({ stream: "both", format: null }, (bytes) => written.push(bytes.length));
     log.add({ stream: "stdout", at_ms: AT_MS, bytes: new Uint8Array(3) });
     expect(written).toEqual([3]);
   });
@@ -110,7 +111,7 @@ describe("a log with timestamps", () => {
   test("prints a line without end in pieces instead of collecting it", () => {
     let most = 0;
     let total = 0;
-    const log = new LogText({ stream: "both", timestamps: true }, (bytes) => {
+    const log = new LogText({ stream: "both", format: STAMPED }, (bytes) => {
       most = Math.max(most, bytes.length);
       total += bytes.length;
     });
@@ -185,5 +186,28 @@ describe("whatever a job printed, in whatever pieces", () => {
         }
       }),
     );
+  });
+});
+
+describe("a log as JSON", () => {
+  test("is an object per line, with its stream, its time and the attempt it is of", () => {
+    let attempt = 1;
+    const text = shown({ format: logJson(7, () => attempt) }, (log, add) => {
+      add(["stdout", "on"], ["stderr", "oh\n"], ["stdout", "e\n"]);
+      log.gap(5);
+      attempt = 2;
+      add(["stdout", "unfinished"]);
+    });
+    const common = { schema: 1, job: 7, attempt: 1, at: STAMP };
+    const lines = text
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line) as unknown);
+    expect(lines).toEqual([
+      { ...common, stream: "stderr", text: "oh" },
+      { ...common, stream: "stdout", text: "one" },
+      { ...common, at: null, stream: null, text: null, bytes_not_kept: 5 },
+      { ...common, attempt: 2, stream: "stdout", text: "unfinished" },
+    ]);
   });
 });

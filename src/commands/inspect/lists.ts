@@ -9,6 +9,7 @@ import { jobsText } from "../../view/jobs.ts";
 import { checkpointJson, jobJson, leaseJson, queueJson, workerJson } from "../../view/json.ts";
 import { leasesText } from "../../view/leases.ts";
 import { QUEUE_STATES, queuesText, type QueueSummary } from "../../view/queues.ts";
+import type { Screen } from "../../view/style.ts";
 import { jobTsv, TSV_NAMES } from "../../view/tsv.ts";
 import { WORKER_STATES, workersText, workerState, type WorkerRow } from "../../view/workers.ts";
 import { DEFAULT_LIMIT, LIST_SORTS, oneOf, type InspectArgs, type ListName } from "./flags.ts";
@@ -16,6 +17,7 @@ import { heldBy, leasesByEnd } from "./leases.ts";
 import { queuesNow } from "./overview.ts";
 import { around } from "./reasons.ts";
 import type { View } from "./view.ts";
+import { workersNow } from "./workers.ts";
 
 const MOST = 1_000_000;
 /** Jobs of a long list are read and printed in pages of this size. */
@@ -39,7 +41,13 @@ export function listView(
   if (args.since !== undefined) parseSince(args.since, "--since", 0);
   const asked = { args, statuses, ids: parseIds(words, `inspect ${list}`), limit };
   const look = { jobs, queues, workers, leases, checkpoints }[list](asked);
-  return { title: [list, ...words].join(" "), tsv: TSV_NAMES[list], look };
+  return { title: [list, ...words].join(" "), tsv: TSV_NAMES[list], narrowed: isNarrowed(asked), look };
+}
+
+function isNarrowed({ args, statuses, ids }: Asked): boolean {
+  const { queue, task, key, job, kind, since } = args;
+  const given = [queue, task, key, job, kind, since].some((value) => value !== undefined);
+  return given || args.stale || statuses.length + ids.length > 0;
 }
 
 const filters = ({ queue, task, key }: InspectArgs) => ({
@@ -67,8 +75,9 @@ function jobs({ args, statuses, ids, limit }: Asked): View["look"] {
       limit,
       newest_first,
     };
+    if (whole) return yield await wholeList(store, query, now_ms);
     // Only ids tell where to go on.
-    const page = whole || sort !== "id" ? limit : Math.min(limit, PAGE);
+    const page = sort === "id" ? Math.min(limit, PAGE) : limit;
     let left = limit;
     let behind: number | null = null;
     for (;;) {
@@ -86,17 +95,27 @@ function jobs({ args, statuses, ids, limit }: Asked): View["look"] {
   };
 }
 
+/** As one table, which says when there is more of it. */
+async function wholeList(store: Store, query: ListQuery, now_ms: number) {
+  const found = await store.list({ ...query, limit: query.limit + 1 });
+  const seen = await seenJobs(store, found.slice(0, query.limit), now_ms);
+  if (found.length <= query.limit) return seen;
+  const more = `… and more: --limit ${Math.min(MOST, 10 * query.limit)} shows up to so many\n`;
+  return { ...seen, text: (screen: Screen) => seen.text(screen) + more };
+}
+
 async function seenJobs(store: Store, found: readonly Job[], now_ms: number) {
   const { reason } = await around(store, found, now_ms);
   const rows = (at_ms: number) => found.map((job) => ({ job, reason: reason(job, at_ms) }));
   return {
-    text: (screen: Parameters<typeof jobsText>[1]) => jobsText(rows(screen.now_ms), screen),
+    text: (screen: Screen) => jobsText(rows(screen.now_ms), screen),
     objects: (at_ms: number) => rows(at_ms).map((row) => jobJson(row.job, row.reason)),
     rows: (at_ms: number) => rows(at_ms).map((row) => jobTsv(row, at_ms)),
   };
 }
 
-function queues({ args, limit }: Asked): View["look"] {
+function queues(asked: Asked): View["look"] {
+  const { args, limit } = asked;
   const sort = oneOf("queues", "--sort", args.sort ?? "queue", LIST_SORTS.queues);
   const order = (a: QueueSummary, b: QueueSummary) => (sort === "queue" ? 0 : b.counts[sort] - a.counts[sort]);
   return async function* (store, now_ms) {
@@ -104,11 +123,15 @@ function queues({ args, limit }: Asked): View["look"] {
       ({ queue }) => args.queue === undefined || queue === args.queue,
     );
     const shown = inOrder(all, order, args.reverse).slice(0, limit);
-    yield { text: (screen) => queuesText(shown, screen), objects: () => shown.map(queueJson) };
+    yield {
+      text: (screen) => orNothing(asked, "queues", shown) ?? queuesText(shown, screen),
+      objects: () => shown.map(queueJson),
+    };
   };
 }
 
-function workers({ args, statuses, limit }: Asked): View["look"] {
+function workers(asked: Asked): View["look"] {
+  const { args, statuses, limit } = asked;
   const sort = oneOf("workers", "--sort", args.sort ?? "started", LIST_SORTS.workers);
   const states = statuses.map((status) => oneOf("workers", "--status", status, WORKER_STATES));
   const by = {
@@ -120,7 +143,7 @@ function workers({ args, statuses, limit }: Asked): View["look"] {
   } satisfies Record<string, (a: WorkerRow, b: WorkerRow) => number>;
   return async function* (store, now_ms) {
     const since_ms = sinceOf(args, now_ms);
-    const all = await store.workers();
+    const all = await workersNow(store);
     const wanted = all.filter(
       (worker) =>
         (states.length === 0 || states.includes(workerState(worker, now_ms))) &&
@@ -131,13 +154,14 @@ function workers({ args, statuses, limit }: Asked): View["look"] {
     const rows = wanted.map((worker) => ({ worker, held: held.get(worker.id) ?? [] }));
     const shown = inOrder(rows, by[sort], args.reverse).slice(0, limit);
     yield {
-      text: (screen) => workersText(shown, screen),
+      text: (screen) => orNothing(asked, "workers", shown) ?? workersText(shown, screen),
       objects: (at_ms) => shown.map((row) => workerJson(row, at_ms)),
     };
   };
 }
 
-function leases({ args, limit }: Asked): View["look"] {
+function leases(asked: Asked): View["look"] {
+  const { args, limit } = asked;
   const sort = oneOf("leases", "--sort", args.sort ?? "expires", LIST_SORTS.leases);
   const expiry = ({ state }: Job) => (state.name === "running" ? state.expires_at_ms : 0);
   const by = {
@@ -154,13 +178,14 @@ function leases({ args, limit }: Asked): View["look"] {
     const found = await leasesByEnd(store, { most, wanted, ...(args.stale ? { ends_within_ms: 0 } : {}) });
     const shown = inOrder(found.jobs, by[sort], args.reverse).slice(0, limit);
     yield {
-      text: (screen) => leasesText(shown, screen),
+      text: (screen) => orNothing(asked, "leases", shown) ?? leasesText(shown, screen),
       objects: (at_ms) => shown.map((job) => leaseJson(job, at_ms)),
     };
   };
 }
 
-function checkpoints({ args, limit }: Asked): View["look"] {
+function checkpoints(asked: Asked): View["look"] {
+  const { args, limit } = asked;
   oneOf("checkpoints", "--sort", args.sort ?? "id", LIST_SORTS.checkpoints);
   const job = args.job === undefined ? null : parseInteger(args.job, "--job", { min: 1 });
   const kind = args.kind === "error" || args.kind === "progress" ? args.kind : null;
@@ -174,8 +199,18 @@ function checkpoints({ args, limit }: Asked): View["look"] {
     });
     const wanted = newest.filter(({ at_ms }) => since_ms === null || at_ms >= since_ms);
     const shown = args.reverse ? wanted.toReversed() : wanted;
-    yield { text: (screen) => checkpointsText(shown, screen), objects: () => shown.map(checkpointJson) };
+    const unknown = job !== null && shown.length === 0 && (await store.jobs([job]))[0] === null;
+    yield {
+      text: (screen) => orNothing(asked, "checkpoints", shown) ?? checkpointsText(shown, screen),
+      objects: () => shown.map(checkpointJson),
+      missing: unknown ? [job] : [],
+    };
   };
+}
+
+/** What a list says that was asked for a part of what there is, and found none of it. */
+function orNothing(asked: Asked, list: ListName, shown: readonly unknown[]): string | null {
+  return shown.length === 0 && isNarrowed(asked) ? `no ${list} match\n` : null;
 }
 
 function inOrder<Row>(rows: readonly Row[], order: (a: Row, b: Row) => number, reverse: boolean): Row[] {

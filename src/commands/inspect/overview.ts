@@ -8,6 +8,7 @@ import { summarizeQueues, type QueueSummary } from "../../view/queues.ts";
 import { workerState } from "../../view/workers.ts";
 import { heldBy, leasesByEnd } from "./leases.ts";
 import type { View } from "./view.ts";
+import { workersNow } from "./workers.ts";
 
 const LATEST_FAILURES = 5;
 const ENDED_WORKERS = 20;
@@ -18,6 +19,7 @@ const PAGE = 1_000;
 export const overviewView: View = {
   title: "",
   tsv: null,
+  narrowed: false,
   async *look(store, now_ms) {
     const overview = await overviewOf(store, now_ms);
     yield {
@@ -30,7 +32,7 @@ export const overviewView: View = {
 async function overviewOf(store: Store, now_ms: number): Promise<Overview> {
   const [counts, workers, paused, failures, retries, recovery, leases, first] = await Promise.all([
     store.counts(),
-    store.workers(),
+    workersNow(store),
     store.pausedQueues(),
     store.list({ states: ["failed"], sort: "finished", limit: LATEST_FAILURES, newest_first: true }),
     store.retryCounts(),
@@ -58,7 +60,7 @@ function servedBy(workers: readonly WorkerRecord[], now_ms: number) {
 
 /** Every queue, with its jobs by the states that people see. */
 export async function queuesNow(store: Store, now_ms: number): Promise<QueueSummary[]> {
-  const [counts, workers, paused] = await Promise.all([store.counts(), store.workers(), store.pausedQueues()]);
+  const [counts, workers, paused] = await Promise.all([store.counts(), workersNow(store), store.pausedQueues()]);
   const [cancelling, retrying] = await Promise.all([cancellingJobs(store), retryingJobs(store, counts)]);
   return summarizeQueues({ counts, paused, served: servedBy(workers, now_ms), cancelling, retrying });
 }

@@ -20,6 +20,7 @@ export function pagesView(ids: readonly number[], words: readonly string[], show
   return {
     title: words.join(" "),
     tsv: null,
+    narrowed: false,
     async *look(store, now_ms, whole) {
       const page = whole ? ids.length : PAGE;
       for (let from = 0; from < ids.length; from += page) {

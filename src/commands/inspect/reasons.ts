@@ -10,6 +10,7 @@ import type { Store } from "../../store/store.ts";
 import { reasonOf, type Parent, type ReasonFacts } from "../../view/reason.ts";
 import { workerState } from "../../view/workers.ts";
 import { heldBy, leasesByEnd } from "./leases.ts";
+import { workersNow } from "./workers.ts";
 
 export interface Around {
   reason: (job: Job, now_ms: number) => string | null;
@@ -28,9 +29,10 @@ export async function around(store: Store, jobs: readonly Job[], now_ms: number)
   const waiting = jobs.some(({ state }) => state.name === "pending" || state.name === "scheduled");
   const due = jobs.some(({ state }) => state.name === "scheduled" && state.run_at_ms <= now_ms);
   const ready = due || pending.length > 0;
+  const running = jobs.some(({ state }) => state.name === "running");
   const [paused, workers, unmet] = await Promise.all([
     waiting ? store.pausedQueues() : none<string>(),
-    ready ? store.workers() : none<WorkerRecord>(),
+    ready || running ? workersNow(store) : none<WorkerRecord>(),
     blocked.length > 0 ? store.parents(blocked) : none<UnmetDependency>(),
   ]);
   const live = workers.filter((worker) => workerState(worker, now_ms) === "live");
@@ -44,6 +46,7 @@ export async function around(store: Store, jobs: readonly Job[], now_ms: number)
     ),
     moving.size > 0 ? freeSlots(store, live) : null,
   ]);
+  const dead = new Set(workers.filter(({ ended }) => ended === "dead").map(({ id }) => id));
   const parents = parentsByJob(unmet);
   const factsOf = (job: Job): ReasonFacts => ({
     queue_paused: paused.includes(job.queue),
@@ -52,6 +55,7 @@ export async function around(store: Store, jobs: readonly Job[], now_ms: number)
     ahead: line.ahead.get(job.id) ?? null,
     in_line: line.lengths.get(job.queue) ?? null,
     parents: parents.get(job.id) ?? [],
+    holder_dead: job.state.name === "running" && dead.has(job.state.holder),
   });
   return {
     reason: (job, at_ms) => reasonOf(job, factsOf(job), at_ms),

@@ -20,6 +20,8 @@ export interface View {
   title: string;
   /** Columns of the TSV; null: it has none. */
   tsv: string | null;
+  /** It shows only a part of what there is: then nothing to show is an answer, and a no. */
+  narrowed: boolean;
   /** In pages of bounded size, or `whole`: as one. */
   look: (store: Store, now_ms: number, whole: boolean) => AsyncIterable<Seen>;
 }
