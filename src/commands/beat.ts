@@ -47,7 +47,7 @@ export default command({
           message: args.message ?? null,
         },
       ]);
-      if (answer === undefined || answer.status !== "extended") throw leaseLost(id, answer?.status ?? "expired");
+      if (answer === undefined || answer.status !== "extended") throw await leaseLost(store, { id, token });
       if (answer.cancel_requested)
         throw new LeaseError("cancel_requested", `cancel of job ${id} was requested: end it`);
       return 0;

@@ -40,7 +40,7 @@ export default command({
         return 0;
       }
       const [answer] = await store.checkpoint([{ id, token, text }]);
-      if (answer !== "accepted") throw leaseLost(id, answer ?? "expired");
+      if (answer !== "accepted") throw await leaseLost(store, { id, token });
       return 0;
     });
   },

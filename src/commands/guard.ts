@@ -58,5 +58,5 @@ async function refuseWithoutLease(store: Store, id: number, token: number): Prom
   const [job] = await store.jobs([id]);
   const now_ms = await store.now().catch(() => systemClock.wall_ms());
   if (job !== null && job !== undefined && holdsLease(job, token, now_ms)) return;
-  throw leaseLost(id, job?.token === token ? "expired" : "conflict");
+  throw await leaseLost(store, { id, token });
 }

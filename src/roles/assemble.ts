@@ -15,13 +15,16 @@ import { RecoverySweep } from "./sweep.ts";
 
 const REGISTRY_REFRESH_MS = 10_000;
 const KEPT_CHECKPOINTS = 100;
+/** How soon a worker that died on this machine is noticed. */
+const DEAD_EVERY_MS = 1_000;
 
 export interface Hooks {
   patience_ms: () => number;
   activity: () => Pick<WorkerRecord, "draining" | "completed" | "failed">;
+  hurried?: () => boolean;
 }
 
-export function assemble(options: WorkerPoolOptions, { patience_ms, activity }: Hooks) {
+export function assemble(options: WorkerPoolOptions, { patience_ms, activity, hurried = () => false }: Hooks) {
   const { store, clock, random, times } = options;
   const slots = new Slots({
     clock,
@@ -46,6 +49,7 @@ export function assemble(options: WorkerPoolOptions, { patience_ms, activity }: 
     ...options,
     grace_ms: times.sweep_grace_ms,
     every_ms: times.sweep_every_ms,
+    dead_every_ms: DEAD_EVERY_MS,
     checkpoints: true,
     keep_checkpoints: KEPT_CHECKPOINTS,
   });
@@ -53,6 +57,7 @@ export function assemble(options: WorkerPoolOptions, { patience_ms, activity }: 
     ...options,
     manager,
     patience_ms,
+    hurried,
     logs: new LogFlusher(store, clock),
     // Jobs with a lease of their own get the same share of it.
     interval_ms: (lease_ms) => Math.round((times.interval_ms * lease_ms) / times.lease_ms),

@@ -4,7 +4,7 @@
  */
 
 import { forcedGrace } from "../core/calibration.ts";
-import { sleep, type Clock } from "../core/clock.ts";
+import type { Clock } from "../core/clock.ts";
 import { formatDuration } from "../core/duration.ts";
 import { errorText } from "../core/errors.ts";
 import type { Beat } from "../core/job.ts";
@@ -26,8 +26,10 @@ import { jobEnvironment } from "../runner/start.ts";
 import { Keeper } from "./keeper.ts";
 import type { LogFlusher } from "./log_flusher.ts";
 import { killRemains, MarkedProcesses } from "./orphans.ts";
+import { persist } from "./persist.ts";
 import type { Report } from "./report.ts";
 import { silenceText, silenceWarning } from "./silence.ts";
+import { Sparing } from "./sparing.ts";
 import { jobVariables } from "./variables.ts";
 
 export interface AttemptOptions {
@@ -52,6 +54,8 @@ export interface AttemptOptions {
   onOutput?: (stream: Stream, bytes: Uint8Array) => void | Promise<void>;
   /** How long the end of an attempt may wait to share a commit. */
   patience_ms?: () => number;
+  /** An end that can't be written is given up at once. */
+  hurried?: () => boolean;
 }
 
 /** Why the worker itself ended the job. */
@@ -77,6 +81,7 @@ export class Attempt {
   #keeper: Keeper | null = null;
   #process: ProcessIdentity | null = null;
   #stop: { cause: Stop; why: string } | null = null;
+  readonly #trouble: Sparing;
   #detach = () => {};
   #cancelTimers = () => {};
 
@@ -87,6 +92,7 @@ export class Attempt {
     this.#heartbeat = new Heartbeat(options.clock, (error) => this.#say("error", `a callback failed: ${error}`));
     const learns = lease.job.settings.lease_ms ?? (options.learn ? "auto" : null);
     this.#recorder = learns === "auto" ? new GapRecorder(this.#heartbeat, options.clock) : null;
+    this.#trouble = new Sparing(options.clock);
     this.#capture = new LogCapture(lease.job.settings.log_limit_bytes);
     const logs = options.logs.add(lease, this.#capture);
     this.ended = this.#execute(logs.wake);
@@ -186,7 +192,7 @@ export class Attempt {
       clock,
       timeout_ms: lease.job.settings.timeout_ms,
       grace_ms,
-      onHalfSilent: () => this.#say("warn", silenceWarning(lease, this.#heartbeat.elapsed())),
+      onHalfSilent: () => this.#say("warn", silenceWarning(lease, this.#heartbeat.elapsed(), this.#beat)),
       onStop: (cause) => this.#stopFor(cause, this.#whyStopped(cause), grace_ms),
       onLost: (why) => this.#lose(why),
     });
@@ -261,7 +267,12 @@ export class Attempt {
     // One that was stopped says nothing about how long it would have been silent.
     const gaps = end.cause === "success" || end.cause === "exit" ? (this.#recorder?.gaps ?? null) : null;
     const ending = { end, process: this.#process, last_lines: this.#tail.lines(LAST_LINES), within_ms, gaps };
-    const release = await this.#write(async () => {
+    const { clock, hurried = () => false } = this.#options;
+    const onFailure = (error: unknown) => {
+      if (this.#trouble.again() !== null)
+        this.#say("warn", `its end could not be written, trying again: ${errorText(error)}`);
+    };
+    const release = await persist({ clock, lease: this.lease, hurried, onFailure }, async () => {
       await finishLogs();
       return this.#options.manager.release(this.lease, ending);
     });
@@ -269,26 +280,14 @@ export class Attempt {
     return release;
   }
 
-  /** A result is worth more than one try: until the lease is over, nobody else can have the job. */
-  async #write<T>(write: () => Promise<T>): Promise<T> {
-    for (let delay_ms = 50; ; delay_ms = Math.min(delay_ms * 2, 5_000)) {
-      try {
-        return await write();
-      } catch (error) {
-        const remaining_ms = this.lease.remaining();
-        if (remaining_ms <= 0) throw error;
-        this.#say("warn", `its end could not be written, trying again: ${errorText(error)}`);
-        await sleep(this.#options.clock, Math.min(delay_ms, remaining_ms));
-      }
-    }
-  }
-
   #whyStopped(cause: "silent" | "timeout"): string {
     if (cause === "timeout") return `timeout after ${formatDuration(this.lease.job.settings.timeout_ms ?? 0)}`;
-    return silenceText(this.lease, this.#heartbeat.elapsed(), this.#tail.lines(1)[0] ?? null);
+    return silenceText(this.lease, this.#heartbeat.elapsed(), this.#tail.lines(1)[0] ?? null, this.#beat);
   }
 
   #extensionFailed(error: unknown, in_a_row: number): void {
+    if (in_a_row === 1) this.#trouble.over();
+    if (this.#trouble.again() === null) return;
     const often = in_a_row >= FAILURES_REPORTED;
     const row = often ? `, ${in_a_row} times in a row` : "";
     this.#say(often ? "error" : "warn", `its lease could not be extended${row}: ${errorText(error)}`);

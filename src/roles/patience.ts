@@ -10,8 +10,6 @@ export class Patience {
   readonly #clock: Clock;
   #since_ms: number | null = null;
   #pause_ms = FIRST_PAUSE_MS;
-  /** Why the end of a job could not be written: whoever ends now has not done its work. */
-  unwritten: unknown = null;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -19,7 +17,6 @@ export class Patience {
 
   /** The trouble is over. */
   restore(): void {
-    this.unwritten = null;
     this.#since_ms = null;
     this.#pause_ms = FIRST_PAUSE_MS;
   }

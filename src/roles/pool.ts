@@ -10,18 +10,19 @@ import { forcedGrace } from "../core/calibration.ts";
 import { errorText } from "../core/errors.ts";
 import { slotStates } from "../core/scaling.ts";
 import type { Lease } from "../leasing/lease.ts";
-import type { LeaseManager, Release } from "../leasing/manager.ts";
+import type { LeaseManager } from "../leasing/manager.ts";
 import { Ahead, NOT_STARTED } from "./ahead.ts";
 import { Attempt, type AttemptOptions } from "./attempt.ts";
 import { assemble } from "./assemble.ts";
 import { CancelWatch } from "./cancel_watch.ts";
+import { Endings } from "./endings.ts";
 import { News } from "./news.ts";
 import type { Patience } from "./patience.ts";
 import { currentJobs, type PoolStatistics, type WorkerPoolOptions } from "./pool_options.ts";
 import { preempt } from "./preempt.ts";
 import type { Registration } from "./registry.ts";
-import { settledText } from "./settled_text.ts";
 import type { Slots } from "./slots.ts";
+import { Sparing } from "./sparing.ts";
 import type { RecoverySweep } from "./sweep.ts";
 
 export class WorkerPool {
@@ -33,14 +34,17 @@ export class WorkerPool {
   readonly #attempt_options: AttemptOptions;
   readonly #sweep: RecoverySweep;
   readonly #running = new Set<Attempt>();
-  readonly #settling = new Set<Promise<unknown>>();
   readonly #finish = Promise.withResolvers<void>();
   readonly #slots: Slots;
   readonly #ahead: Ahead;
   readonly #cancels: CancelWatch;
   readonly #patience: Patience;
+  readonly #trouble: Sparing;
   readonly #news: News;
+  readonly #endings: Endings;
   #accepting = true;
+  /** No end is waited for any more that can't be written. */
+  #hurried = false;
   #acquiring = false;
   #again = false;
   /** Jobs that it may still take. */
@@ -50,13 +54,13 @@ export class WorkerPool {
   #cancelDue = () => {};
   #starting = false;
   #stopped = false;
-  #totals = { completed: 0, failed: 0, other: 0 };
 
   constructor(options: WorkerPoolOptions) {
     const { store, clock } = options;
     const parts = assemble(options, {
       patience_ms: () => this.#ahead.patience_ms,
-      activity: () => ({ ...this.#totals, draining: !this.#accepting }),
+      activity: () => ({ ...this.#endings.totals, draining: !this.#accepting }),
+      hurried: () => this.#hurried,
     });
     ({ slots: this.#slots, registration: this.#registration, manager: this.#manager, sweep: this.#sweep } = parts);
     ({ attempt_options: this.#attempt_options, patience: this.#patience } = parts);
@@ -64,7 +68,9 @@ export class WorkerPool {
     this.#left = options.max_jobs ?? Infinity;
     this.#cancels = new CancelWatch({ store, clock, worker_id: this.worker_id, running: this.#running });
     this.#ahead = new Ahead({ clock, giveBack: (lease) => this.#giveBack(lease) });
+    this.#trouble = new Sparing(clock);
     this.#news = new News(store, () => this.#wake());
+    this.#endings = new Endings({ ...options, holder: this.worker_id, onDone: () => this.#fill() });
     this.finished = this.#finish.promise;
   }
 
@@ -79,7 +85,8 @@ export class WorkerPool {
     if (!this.#accepting) return this.#endIfDone();
     mkdirSync(this.#attempt_options.scratch, { mode: 0o700 });
     this.#news.missed(false);
-    if (this.#options.sweep) this.#sweep.start();
+    // What it recovers it hears of from nobody else.
+    if (this.#options.sweep) this.#sweep.start(({ recovered }) => recovered > 0 && this.#fill());
     this.#poll();
     this.#fill();
   }
@@ -88,7 +95,10 @@ export class WorkerPool {
   stop(drain_ms: number): void {
     this.#drainBegins();
     const grace_ms = forcedGrace(this.#options.kill_grace_ms);
-    const giveBack = () => this.#running.forEach((attempt) => attempt.giveBack(grace_ms));
+    const giveBack = () => {
+      this.#hurried = true;
+      for (const attempt of this.#running) attempt.giveBack(grace_ms);
+    };
     if (drain_ms === 0) giveBack();
     else this.#cancelDrain = this.#options.clock.after(drain_ms, giveBack);
     this.#endIfDone();
@@ -97,6 +107,7 @@ export class WorkerPool {
   /** Kills and returns everything at once. */
   abort(): void {
     this.#drainBegins();
+    this.#hurried = true;
     for (const attempt of this.#running) attempt.kill();
     this.#endIfDone();
   }
@@ -112,7 +123,7 @@ export class WorkerPool {
       worker_id: this.worker_id,
       state: this.#stopped ? "stopped" : this.#accepting ? "working" : "draining",
       slots: slotStates(this.#slots.total, this.#running.size, this.#accepting),
-      ...this.#totals,
+      ...this.#endings.totals,
       current: currentJobs(this.#running, this.#options.clock.mono_ms()),
     };
   }
@@ -126,7 +137,6 @@ export class WorkerPool {
     this.#cancelPoll = this.#options.clock.after(this.#options.poll_ms, () => {
       this.#wake();
       this.#scale();
-      if (this.#options.sweep) this.#sweep.scanDead().catch(() => {});
       this.#poll();
     });
   }
@@ -167,6 +177,7 @@ export class WorkerPool {
   #acquired(leases: readonly Lease[], wanted: number): void {
     this.#acquiring = false;
     this.#patience.restore();
+    this.#trouble.over();
     this.#left -= leases.length;
     for (const lease of leases) {
       if (this.#running.size < this.#slots.total) this.#begin(lease);
@@ -198,26 +209,13 @@ export class WorkerPool {
   #giveBack(lease: Lease): void {
     this.#left += 1;
     if (this.#accepting) this.#news.missed(false);
-    this.#keep(this.#manager.release(lease, { end: NOT_STARTED }), lease);
-  }
-
-  /** What is being written must be on disk before the worker ends. */
-  #keep(release: Promise<Release>, lease: Lease): void {
-    const settled = release.then(
-      (answer) => this.#settled(lease, answer),
-      (error) => {
-        this.#patience.unwritten = error;
-        this.#options.report("error", `job ${lease.job.id}: its end could not be written: ${errorText(error)}`);
-      },
-    );
-    this.#settling.add(settled);
-    void settled.then(() => this.#settling.delete(settled)).then(() => this.#fill());
+    this.#endings.keep(this.#manager.release(lease, { end: NOT_STARTED }), lease);
   }
 
   #begin(lease: Lease): void {
     const attempt = new Attempt(lease, this.#attempt_options);
     this.#running.add(attempt);
-    this.#keep(attempt.settled, lease);
+    this.#endings.keep(attempt.settled, lease);
     const started_ms = this.#options.clock.mono_ms();
     const freed = () => {
       this.#running.delete(attempt);
@@ -227,15 +225,6 @@ export class WorkerPool {
     attempt.ended.then(freed, freed);
     // Stopped while the acquire was under way: what came too late goes straight back.
     if (!this.#accepting) attempt.kill();
-  }
-
-  #settled(lease: Lease, release: Release): void {
-    const state = release.status === "applied" ? release.change.state.name : "stale";
-    if (state === "completed" || state === "failed") this.#totals[state] += 1;
-    else this.#totals.other += 1;
-    const said = settledText(lease, release);
-    if (said !== null) this.#options.report(...said);
-    this.#options.onSettled?.(lease, release);
   }
 
   /** Nothing to take right now: be there when the next job is due, or end. */
@@ -269,18 +258,19 @@ export class WorkerPool {
       void this.#end(error);
       return;
     }
-    this.#options.report("warn", `the store is in trouble, trying again: ${errorText(error)}`);
+    if (this.#trouble.again() !== null)
+      this.#options.report("warn", `the store is in trouble, trying again: ${errorText(error)}`);
     this.#cancelDue();
     this.#cancelDue = this.#options.clock.after(pause_ms ?? this.#options.poll_ms, () => this.#fill());
   }
 
   get #idle(): boolean {
-    return this.#running.size + this.#settling.size + this.#ahead.size === 0;
+    return this.#running.size + this.#endings.size + this.#ahead.size === 0;
   }
 
   #endIfDone(): void {
     if ((this.#accepting && this.#left > 0) || this.#starting || this.#acquiring || !this.#idle) return;
-    void this.#end(this.#patience.unwritten);
+    void this.#end(null);
   }
 
   async #end(error: unknown): Promise<void> {
@@ -292,9 +282,11 @@ export class WorkerPool {
     this.#cancelDue();
     await this.#sweep.stop();
     rmSync(this.#attempt_options.scratch, { recursive: true, force: true });
+    const left = await this.#endings.left();
     // Its record only tells people; a worker that has done its work has not failed because of it.
-    await this.#registration.end().catch(() => {});
-    if (error === null) this.#finish.resolve();
-    else this.#finish.reject(error);
+    if (left === null) await this.#registration.end().catch(() => {});
+    else this.#registration.leave();
+    if ((error ?? left) === null) this.#finish.resolve();
+    else this.#finish.reject(error ?? left);
   }
 }

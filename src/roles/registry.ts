@@ -3,9 +3,10 @@
  * the ones it finds dead.
  */
 
-import type { Clock, Random } from "../core/clock.ts";
+import { JUMP_TRUST_MS } from "../core/clock.ts";
+import type { Clock, MachineTime, Random } from "../core/clock.ts";
 import type { WorkerRecord } from "../core/records.ts";
-import { host, ownIdentity } from "../platform/machine.ts";
+import { host, machineTime, ownIdentity } from "../platform/machine.ts";
 import type { Store } from "../store/store.ts";
 
 export interface RegistryOptions {
@@ -17,6 +18,8 @@ export interface RegistryOptions {
   queues: readonly string[] | null;
   activity: () => Pick<WorkerRecord, "slots" | "draining" | "completed" | "failed">;
   refresh_ms: number;
+  /** The machine's own, unless a test has another. */
+  machine_time?: () => MachineTime;
 }
 
 const LOOK_EVERY_MS = 1_000;
@@ -40,12 +43,20 @@ export class Registration {
 
   async register(): Promise<void> {
     await this.#save(null);
+    // From here on a jump of the clock can be told, also by a sweep that is the first on this store.
+    const { store, machine_time = machineTime } = this.#options;
+    await store.noticeJump(machine_time(), 2 * JUMP_TRUST_MS);
     this.#refreshLater();
   }
 
   async end(): Promise<void> {
     this.#cancelTimer?.();
     await this.#save("clean");
+  }
+
+  /** Ends without a word: what it leaves running is found by that. */
+  leave(): void {
+    this.#cancelTimer?.();
   }
 
   /** Something about the worker has changed. */

@@ -17,6 +17,7 @@ import { keepHouse } from "./housekeeping.ts";
 import { lastLines } from "./last_lines.ts";
 import { LAST_LINES } from "../runner/lines.ts";
 import { killRemains, MarkedProcesses } from "./orphans.ts";
+import { Sparing } from "./sparing.ts";
 
 export interface RecoverySweepOptions extends HousekeepingOptions {
   clock: Clock;
@@ -25,6 +26,8 @@ export interface RecoverySweepOptions extends HousekeepingOptions {
   store_url: string;
   grace_ms: number;
   every_ms: number;
+  /** Between two looks for workers that died on this machine, once started; none unless it is given. */
+  dead_every_ms?: number;
   /** Write an error checkpoint for each recovered job. */
   checkpoints: boolean;
   /** The machine's own, unless a test has another. */
@@ -54,12 +57,16 @@ export class RecoverySweep {
     last_scan: null,
   };
   #cancelTimer: (() => void) | null = null;
+  #cancelDead: (() => void) | null = null;
   /** Counts the starts. */
   #turns = 0;
   #current: Promise<unknown> | null = null;
 
+  readonly #trouble: Sparing;
+
   constructor(options: RecoverySweepOptions) {
     this.#options = options;
+    this.#trouble = new Sparing(options.clock);
   }
 
   statistics(): SweepStatistics {
@@ -74,7 +81,15 @@ export class RecoverySweep {
     const again = (delay_ms: number) => {
       this.#cancelTimer = this.#options.clock.after(delay_ms, () => {
         this.#current = this.scan()
-          .then(onScan, (error) => this.#options.report("error", `sweep failed: ${errorText(error)}`))
+          .then(
+            (counts) => {
+              this.#trouble.over();
+              onScan(counts);
+            },
+            (error) => {
+              if (this.#trouble.again() !== null) this.#options.report("error", `sweep failed: ${errorText(error)}`);
+            },
+          )
           .then(() => {
             // Stopped, perhaps started anew, in the meantime: then this is not ours to go on with.
             if (this.#statistics.running && this.#turns === turns) {
@@ -84,11 +99,25 @@ export class RecoverySweep {
       });
     };
     again(0);
+    if (this.#options.dead_every_ms !== undefined) this.#watchDead(turns, this.#options.dead_every_ms, onScan);
+  }
+
+  #watchDead(turns: number, every_ms: number, onScan: (counts: SweepCounts) => void): void {
+    this.#cancelDead = this.#options.clock.after(every_ms, () => {
+      const looked = this.scanDead().then((counts) => counts !== null && onScan(counts));
+      // The sweeps report a store that can't be used.
+      void looked
+        .catch(() => {})
+        .then(() => {
+          if (this.#statistics.running && this.#turns === turns) this.#watchDead(turns, every_ms, onScan);
+        });
+    });
   }
 
   async stop(options: { wait?: boolean; timeout_ms?: number } = {}): Promise<void> {
     this.#statistics.running = false;
     this.#cancelTimer?.();
+    this.#cancelDead?.();
     if (options.wait === false || this.#current === null) return;
     let cancelLate = () => {};
     const late = new Promise<void>((done) => {
@@ -161,6 +190,7 @@ export class RecoverySweep {
     const marked = new MarkedProcesses(this.#options.store_url);
     for (const lease of page) {
       try {
+        if (lease.attempt.host === host && !(await this.#isSame(lease))) continue;
         counts.orphans_killed += await this.#clear(lease, marked);
         const request = this.#decide(lease, now_ms);
         if (request !== null) requests.push(request);
@@ -188,6 +218,12 @@ export class RecoverySweep {
       counts.errors += 1;
       this.#options.report("error", `job ${requests[0]?.id} could not be recovered: ${errorText(error)}`);
     }
+  }
+
+  /** Nobody is killed for a lease that was put right since it was read. */
+  async #isSame({ job, expires_at_ms }: ExpiredLease): Promise<boolean> {
+    const [now] = await this.#options.store.jobs([job.id]);
+    return now?.state.name === "running" && now.token === job.token && now.state.expires_at_ms === expires_at_ms;
   }
 
   /** Nothing of the old attempt may run when the next one starts. */

@@ -64,9 +64,47 @@ describe("a worker whose store is in trouble", () => {
       const pool = await b.started({ store: trouble.store, ...options });
       await b.written("go");
       pool.stop(60_000);
-      expect(await pool.finished.catch((error: Error) => error.message)).toBe("disk is full");
+      expect(await pool.finished.catch((error: Error) => error.message)).toBe(
+        "the end of job 1 could not be written: disk is full",
+      );
     });
   }
+
+  test("ends at once when it is hurried, with a job whose end can't be written, and leaves it to be found", async (b) => {
+    const trouble = troubled(b, ["settle"]);
+    await b.scripts(`echo go >> ${b.file("go")}`);
+    const pool = await b.started({ store: trouble.store });
+    await b.written("go");
+    while (trouble.tries < 2) await Bun.sleep(2);
+    pool.stop(60_000);
+    pool.stop(0);
+    expect(await pool.finished.catch((error: Error) => error.message)).toContain("the end of job 1 could not be");
+    expect(await b.other.workers()).toMatchObject([{ stopped_at_ms: null, ended: null }]);
+  });
+
+  test("has ended well when its own sweep has put right what it could not write", async (b) => {
+    const trouble = troubled(b, ["settle"]);
+    const [id = 0] = await b.scripts(`echo go >> ${b.file("go")}`, 1, { settings: { lease_ms: 1_000 } });
+    const times = calibrate({ lease_ms: 1_000, sweep_every_ms: 1_000 });
+    const pool = await b.started({ store: trouble.store, sweep: true, times });
+    while (!b.reports.some((line) => line.includes("its end could not be written: "))) await Bun.sleep(10);
+    trouble.mended = true;
+    await b.settles(1);
+    pool.stop(0);
+    await pool.finished;
+    expect(await b.states([id])).toEqual(["completed"]);
+    expect(await b.other.workers()).toMatchObject([{ ended: "clean" }]);
+  });
+
+  test("does not say so again and again", async (b) => {
+    const trouble = troubled(b, ["acquire"]);
+    await b.scripts("true");
+    const pool = await b.started({ store: trouble.store, until_empty: true, clock: fastClock(50) });
+    while (trouble.tries < 8) await Bun.sleep(2);
+    trouble.mended = true;
+    await pool.finished;
+    expect(b.reports.filter((line) => line.includes("in trouble")).length).toBeLessThanOrEqual(3);
+  });
 
   test("does not end as if nothing was left when it could not look", async (b) => {
     const trouble = troubled(b, ["backlog", "nextDue"]);

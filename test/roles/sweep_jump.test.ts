@@ -1,6 +1,7 @@
 /** Sweeps on a machine whose clock is set, or that sleeps. */
 
 import { describe, expect } from "bun:test";
+import { Registration } from "../../src/roles/registry.ts";
 import { benchTest as test, LEASE_MS } from "../leasing/fixture.ts";
 import { counted, DEAD, EVERY_MS, register, SWEEP_GRACE_MS, sweepOf } from "./sweeps.ts";
 
@@ -28,6 +29,19 @@ describe("a sweep after the clock was set ahead", () => {
     b.clock.jumpWall(HOUR_MS);
     const fresh = sweepOf(b, { store: await b.reopen() });
     expect(await fresh.scan()).toEqual(counted({}));
+  });
+
+  test("knows of a jump as the first sweep ever, from the worker that holds the lease", async (b) => {
+    const { store, clock } = b;
+    const machine_time = () => ({ boot_id: "boot", uptime_ms: clock.mono_ms(), suspends: 0 });
+    const activity = () => ({ slots: 1, draining: false, completed: 0, failed: 0 });
+    const about = { name: null, version: "0", queues: null, refresh_ms: HOUR_MS, random: () => 0.5 };
+    const worker = new Registration({ store, clock, activity, machine_time, ...about });
+    await worker.register();
+    await b.granted();
+    clock.jumpWall(HOUR_MS);
+    expect(await sweepOf(b, { machine_time }).scan()).toEqual(counted({}));
+    worker.leave();
   });
 
   test("gives back at once what a dead worker held", async (b) => {
@@ -77,5 +91,26 @@ describe("a sweep after the clock was set back", () => {
     expect(await b.expiryOf(job.id)).toBe(b.clock.wall_ms() + LEASE_MS);
     await b.pass(LEASE_MS + SWEEP_GRACE_MS + 1);
     expect(await sweep.scan()).toMatchObject({ recovered: 1 });
+  });
+
+  test("keeps the pause before a retry as long as it was, and the moments that people chose", async (b) => {
+    const lease = await b.granted();
+    const sweep = sweepOf(b);
+    await sweep.scan();
+    const end = {
+      cause: "exit",
+      exit_code: 1,
+      signal: null,
+      error: "exit code 1",
+      output: null,
+      last_line: null,
+    } as const;
+    await b.manager.release(lease, { end: { ...end, beats: 0 } });
+    const chosen = b.clock.wall_ms() + 60_000;
+    const put_off = await b.enqueue({ run_at_ms: chosen });
+    b.clock.jumpWall(-HOUR_MS);
+    await sweep.scan();
+    expect((await b.job(lease.job.id)).state).toEqual({ name: "scheduled", run_at_ms: b.clock.wall_ms() + 1_000 });
+    expect((await b.job(put_off)).state).toEqual({ name: "scheduled", run_at_ms: chosen });
   });
 });

@@ -159,7 +159,7 @@ describe("a log over its limit", () => {
   test("is kept to it when it is small and all comes at once", () => {
     const capture = new LogCapture(100);
     capture.add("stdout", printed(0, 4_000), 0);
-    const kept = takeAll(capture).reduce((sum, { bytes }) => sum + bytes, 0);
+    const kept = takeAll(capture).reduce((sum, chunk) => sum + chunk.bytes, 0);
     expect(kept).toBeGreaterThanOrEqual(100);
     expect(kept).toBeLessThanOrEqual(125);
   });
@@ -169,7 +169,7 @@ describe("a log over its limit", () => {
     for (let piece = 0; piece < 40; piece++) capture.add("stdout", printed(piece * 100, 100), 0);
     const chunks = takeAll(capture);
     expect(chunks.map(({ start }) => start)).toEqual([0, LIMIT / 4, LIMIT / 2, (3 * LIMIT) / 4]);
-    expect(chunks.reduce((sum, { bytes }) => sum + bytes, 0)).toBe(LIMIT);
+    expect(chunks.reduce((sum, chunk) => sum + chunk.bytes, 0)).toBe(LIMIT);
     expect(capture.keep_from).toBe(1_000);
   });
 

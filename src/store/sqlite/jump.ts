@@ -46,7 +46,10 @@ export function noticeJump(statements: Statements, reading: Reading): boolean {
   const { boot_id, wall_ms, uptime_ms, suspends, hold_ms } = reading;
   const last = seen(statements, boot_id);
   const moved_ms = last === null ? 0 : moved(last, reading);
-  if (moved_ms < -JUMP_MS) statements.get("cutLeases").run(wall_ms);
+  if (moved_ms < -JUMP_MS) {
+    statements.get("cutLeases").run(wall_ms);
+    statements.get("moveRetries").run(moved_ms);
+  }
   const jumped = moved_ms > JUMP_MS || (last !== null && suspends !== last.suspends);
   const jumped_at_ms = jumped ? uptime_ms : (last?.jumped_at_ms ?? null);
   const held = jumped_at_ms !== null && uptime_ms - jumped_at_ms < hold_ms;
