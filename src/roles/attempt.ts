@@ -268,8 +268,9 @@ export class Attempt {
     const gaps = end.cause === "success" || end.cause === "exit" ? (this.#recorder?.gaps ?? null) : null;
     const ending = { end, process: this.#process, last_lines: this.#tail.lines(LAST_LINES), within_ms, gaps };
     const { clock, hurried = () => false } = this.#options;
+    const trouble = new Sparing(clock);
     const onFailure = (error: unknown) => {
-      if (this.#trouble.again() !== null)
+      if (trouble.again() !== null)
         this.#say("warn", `its end could not be written, trying again: ${errorText(error)}`);
     };
     const release = await persist({ clock, lease: this.lease, hurried, onFailure }, async () => {

@@ -16,6 +16,8 @@ describe("a store that is gone", () => {
     const { code, stderr } = await worker.ended;
     expect(code).toBe(125);
     expect(stderr).toMatch(/lost its lease \(it could not be renewed in time\); killing it\n/);
-    expect(stderr).toMatch(/\nlease: store \S+gone\.db was deleted or replaced .*\n$/);
+    expect(stderr).toMatch(
+      /\nlease: the end of job 1 could not be written: store \S+gone\.db was deleted or replaced .*\n$/,
+    );
   });
 });

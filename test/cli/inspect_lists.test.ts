@@ -361,7 +361,11 @@ describe("inspect checkpoints", () => {
     ]);
     expect(await kinds("--since", "0")).toEqual([]);
     expect((await place.lease("inspect", "checkpoints")).stdout).toMatch(/^ *1 +T .* progress +1 +here$/m);
-    expect((await place.lease("inspect", "checkpoints", "--job", "9")).stdout).toBe("no checkpoints\n");
+    expect(await place.lease("inspect", "checkpoints", "--job", "9")).toEqual({
+      code: 1,
+      stdout: "no checkpoints match\n",
+      stderr: "lease: there is no job 9\n",
+    });
     expect(lines((await place.lease("inspect", "checkpoints", "--tsv")).stdout)[0]).toBe(
       "id\tjob\ttask\tkind\ttoken\tat\ttext",
     );

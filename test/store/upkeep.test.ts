@@ -32,7 +32,7 @@ const walBytes = (): number => statSync(`${path}-wal`).size;
 
 /** Jobs with input, until the log has grown by about so much. */
 async function write(bytes: number): Promise<void> {
-  const input = new Uint8Array(MIB / 4);
+  const input = new Uint8Array(MIB / 4).fill(1);
   await store.enqueue(Array.from({ length: (bytes / MIB) * 4 }, () => newJob({ input })));
 }
 
@@ -110,7 +110,7 @@ describe("the log", () => {
   });
 
   test("is short again after a bulk enqueue that made it very long", async () => {
-    const input = new Uint8Array(MIB);
+    const input = new Uint8Array(MIB).fill(1);
     await store.enqueueAll(
       (async function* () {
         for (let n = 0; n < 80; n++) yield [newJob({ input })];

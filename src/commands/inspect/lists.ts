@@ -210,7 +210,8 @@ function checkpoints(asked: Asked): View["look"] {
 
 /** What a list says that was asked for a part of what there is, and found none of it. */
 function orNothing(asked: Asked, list: ListName, shown: readonly unknown[]): string | null {
-  return shown.length === 0 && isNarrowed(asked) ? `no ${list} match\n` : null;
+  if (shown.length > 0 || !isNarrowed(asked)) return null;
+  return `no ${list} match${list === "workers" ? "; start one with: lease worker" : ""}\n`;
 }
 
 function inOrder<Row>(rows: readonly Row[], order: (a: Row, b: Row) => number, reverse: boolean): Row[] {
