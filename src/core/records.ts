@@ -50,6 +50,8 @@ export interface WorkerRecord {
   process: ProcessIdentity;
   version: string;
   queues: readonly string[] | null;
+  /** It takes only jobs of this task; null: any. */
+  task: string | null;
   slots: number;
   /** Takes no more jobs and ends with those it has. */
   draining: boolean;

@@ -16,6 +16,7 @@ export interface RegistryOptions {
   name: string | null;
   version: string;
   queues: readonly string[] | null;
+  task: string | null;
   activity: () => Pick<WorkerRecord, "slots" | "draining" | "completed" | "failed">;
   refresh_ms: number;
   /** The machine's own, unless a test has another. */
@@ -82,7 +83,7 @@ export class Registration {
   }
 
   async #write(ended: WorkerRecord["ended"]): Promise<void> {
-    const { store, clock, name, version, queues, activity } = this.#options;
+    const { store, clock, name, version, queues, task, activity } = this.#options;
     const active = activity();
     this.#saved = { activity: JSON.stringify(active), mono_ms: clock.mono_ms() };
     const now_ms = await store.now();
@@ -94,6 +95,7 @@ export class Registration {
       process: this.#process,
       version,
       queues,
+      task,
       ...active,
       started_at_ms: this.#started_at_ms,
       seen_at_ms: now_ms,

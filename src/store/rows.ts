@@ -133,6 +133,7 @@ export function toWorker(row: SqlRow): WorkerRecord {
     process: toProcess(row) as ProcessIdentity,
     version: row["version"] as string,
     queues: row["queues"] === null ? null : (JSON.parse(row["queues"] as string) as string[]),
+    task: row["task"] as Text,
     slots: row["slots"] as number,
     draining: row["draining"] !== 0,
     completed: row["completed"] as number,
@@ -163,5 +164,6 @@ export function workerColumns(worker: WorkerRecord): SqlValue[] {
     worker.draining ? 1 : 0,
     worker.completed,
     worker.failed,
+    worker.task,
   ];
 }

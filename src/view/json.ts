@@ -93,6 +93,7 @@ export function workerJson(row: WorkerRow, now_ms: number) {
     pid: worker.process.pid,
     version: worker.version,
     queues: worker.queues,
+    task: worker.task,
     slots: worker.slots,
     slots_idle: idle,
     slots_processing: processing,

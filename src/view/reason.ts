@@ -16,8 +16,10 @@ export interface Parent {
 /** What is known around the job; null: not known. */
 export interface ReasonFacts {
   queue_paused: boolean;
-  /** Live workers that take from the job's queue. */
+  /** Live workers that take the job. */
   workers: number | null;
+  /** There are workers for its queue, if only for other tasks. */
+  other_tasks: boolean;
   /** Of these workers, how many slots run nothing. */
   free_slots: number | null;
   /** Pending jobs that are acquired before this one. */
@@ -33,6 +35,7 @@ export interface ReasonFacts {
 export const NO_FACTS: ReasonFacts = {
   queue_paused: false,
   workers: null,
+  other_tasks: false,
   free_slots: null,
   ahead: null,
   in_line: null,
@@ -72,16 +75,20 @@ function waitsFor(parents: readonly Parent[], now_ms: number): string {
 
 function scheduledReason(job: Job, run_at_ms: number, facts: ReasonFacts, now_ms: number): string {
   const is_due = run_at_ms <= now_ms;
-  const unserved = is_due && facts.workers === 0 ? `, no worker serves queue ${job.queue}` : "";
+  const unserved = is_due && facts.workers === 0 ? `, ${unservedText(job, facts)}` : "";
   const hindered = facts.queue_paused ? ", queue paused" : unserved;
   const when = is_due ? "due" : relative(run_at_ms, now_ms);
   if (job.failures > 0) return `retry ${job.failures} of ${job.settings.retries} ${when}${hindered}`;
   return (is_due ? "due now" : `due ${when}`) + hindered;
 }
 
+function unservedText({ queue }: Job, { other_tasks }: ReasonFacts): string {
+  return other_tasks ? `the workers of queue ${queue} take other tasks only` : `no worker serves queue ${queue}`;
+}
+
 function pendingReason(job: Job, facts: ReasonFacts): string | null {
   if (facts.queue_paused) return "queue paused";
-  if (facts.workers === 0) return `no worker serves queue ${job.queue}`;
+  if (facts.workers === 0) return unservedText(job, facts);
   const place = placeInLine(facts);
   return place !== null && facts.free_slots === 0 ? `${place}, all slots busy` : place;
 }

@@ -15,7 +15,7 @@ export const TSV_NAMES = {
     "reason command",
   queues: "queue paused workers running cancelling pending scheduled retrying blocked completed failed cancelled",
   workers:
-    "id name state host pid version queues slots slots_idle slots_processing slots_draining slots_stopped completed " +
+    "id name state host pid version queues task slots slots_idle slots_processing slots_draining slots_stopped completed " +
     "failed started_at seen_at stopped_at",
   leases:
     "id state queue task token holder stale expires_at last_beat_at minutes_since_beat minutes_since_expiry started_at",

@@ -78,6 +78,7 @@ function columns({ now_ms, paint }: Screen): Column<WorkerRow>[] {
     { title: "HOST", cell: ({ worker }) => worker.host, shrink_to: 6, drop: 3 },
     { title: "PID", cell: ({ worker }) => String(worker.process.pid), align: "right", drop: 5 },
     { title: "QUEUES", cell: ({ worker }) => worker.queues?.join(", ") ?? "all", shrink_to: 6, drop: 1 },
+    { title: "TASK", cell: ({ worker }) => worker.task, optional: true, shrink_to: 6, drop: 3 },
     { title: "BUSY", cell: slotsText, align: "right" },
     {
       title: "COMPLETED",

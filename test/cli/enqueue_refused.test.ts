@@ -107,6 +107,8 @@ describe("an enqueue with a name that is none is refused:", () => {
     ["an empty queue", /queue "" is not a name/, "-q", "", ...T],
     ["a queue of two lines", String.raw`queue "a\nb"`, "-q", "a\nb", ...T],
     ["a queue of 256 letters", "255 characters", "-q", "q".repeat(256), ...T],
+    ["a queue that a worker would take for two", /queue "a,b" is not one that a worker can name/, "-q", "a,b", ...T],
+    ["a queue that a worker would take for all", /queue "\*" is not one/, "-q", "*", ...T],
     ["an empty task", /task "" is not a name/, "--task=", ...T],
     ["an empty key", /key "" is not a name/, "--key=", ...T],
     ["a variable that begins with a digit", /--env "1B" is not a variable's name/, "--env", "1B=2", ...T],

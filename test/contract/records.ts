@@ -16,6 +16,7 @@ function worker(overrides: Partial<WorkerRecord> = {}): WorkerRecord {
     version: "0.1.0",
     queues: null,
     slots: 2,
+    task: null,
     draining: false,
     completed: 0,
     failed: 0,

@@ -153,6 +153,7 @@ describe("a copy", () => {
       version: "1",
       queues: null,
       slots: 1,
+      task: null,
       draining: false,
       completed: 0,
       failed: 0,

@@ -38,6 +38,7 @@ export function register(b: Bench, id: string, identity: ProcessIdentity, on = h
     version: "0",
     queues: null,
     slots: 1,
+    task: null,
     draining: false,
     completed: 0,
     failed: 0,

@@ -92,6 +92,7 @@ export class World {
       version: "0",
       queues: null,
       slots: 2,
+      task: null,
       draining: false,
       completed: 0,
       failed: 0,

@@ -84,6 +84,7 @@ export function worker(overrides: Partial<WorkerRecord> = {}): WorkerRecord {
     version: "0.1.0",
     queues: null,
     slots: 4,
+    task: null,
     draining: false,
     completed: 0,
     failed: 0,

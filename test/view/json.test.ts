@@ -115,7 +115,7 @@ describe("around a job", () => {
     ];
     expect(flat.map(names)).toEqual([
       "id job task kind token at text",
-      "id name state host pid version queues slots slots_idle slots_processing slots_draining slots_stopped completed failed current started_at seen_at stopped_at",
+      "id name state host pid version queues task slots slots_idle slots_processing slots_draining slots_stopped completed failed current started_at seen_at stopped_at",
       "queue paused workers running cancelling pending scheduled retrying blocked completed failed cancelled",
       "id state queue task token holder stale expires_at last_beat_at minutes_since_beat minutes_since_expiry started_at",
     ]);

@@ -22,6 +22,7 @@ describe("a pending job", () => {
   test.each<[string | null, Partial<ReasonFacts>]>([
     ["queue paused", { queue_paused: true, workers: 0 }],
     ["no worker serves queue gpu", { workers: 0 }],
+    ["the workers of queue gpu take other tasks only", { workers: 0, other_tasks: true }],
     ["next in line", { workers: 1, ahead: 0, free_slots: 1 }],
     ["next in line, all slots busy", { workers: 1, ahead: 0, free_slots: 0 }],
     ["1 job ahead", { workers: 1, ahead: 1 }],
@@ -78,6 +79,10 @@ describe("a blocked job", () => {
 describe("a running job", () => {
   test("tells of a cancel request before anything else", () => {
     expect(why(running(-5_000, 4_000), { progress: 40 })).toBe("cancel asked 4s ago");
+  });
+
+  test("tells that its worker died, whatever it said last", () => {
+    expect(why(running(5_000), { progress: 40 }, { holder_dead: true })).toBe("its worker died, waits for a sweep");
   });
 
   test("tells that its lease ran out", () => {

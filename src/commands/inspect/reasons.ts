@@ -37,6 +37,7 @@ export async function around(store: Store, jobs: readonly Job[], now_ms: number)
   ]);
   const live = workers.filter((worker) => workerState(worker, now_ms) === "live");
   const serving = (queue: string) => live.filter(({ queues }) => queues === null || queues.includes(queue));
+  const takers = (job: Job) => serving(job.queue).filter(({ task }) => task === null || task === job.task);
   // Where nothing moves, a place in line says nothing.
   const moving = new Set(pending.map(({ queue }) => queue)).difference(new Set(paused));
   const [line, free] = await Promise.all([
@@ -50,8 +51,9 @@ export async function around(store: Store, jobs: readonly Job[], now_ms: number)
   const parents = parentsByJob(unmet);
   const factsOf = (job: Job): ReasonFacts => ({
     queue_paused: paused.includes(job.queue),
-    workers: ready ? serving(job.queue).length : null,
-    free_slots: free === null ? null : serving(job.queue).reduce((sum, { id }) => sum + (free.get(id) ?? 0), 0),
+    workers: ready ? takers(job).length : null,
+    other_tasks: ready && serving(job.queue).length > 0,
+    free_slots: free === null ? null : takers(job).reduce((sum, { id }) => sum + (free.get(id) ?? 0), 0),
     ahead: line.ahead.get(job.id) ?? null,
     in_line: line.lengths.get(job.queue) ?? null,
     parents: parents.get(job.id) ?? [],

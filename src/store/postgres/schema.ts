@@ -150,4 +150,7 @@ CREATE TABLE lease.learned (subject text PRIMARY KEY, runs bigint NOT NULL, gaps
 CREATE TABLE lease.meta (name text PRIMARY KEY, value text NOT NULL);
 `;
 
-export const MIGRATIONS: readonly string[] = [VERSION_1];
+/** Without it nobody could say why a job waits that its queue's workers don't take. */
+const VERSION_2 = "ALTER TABLE lease.workers ADD COLUMN task text;";
+
+export const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2];

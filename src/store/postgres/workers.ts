@@ -6,8 +6,8 @@ import type { Connection } from "./link.ts";
 import type { Statements } from "./sql.ts";
 
 const SAVE = `INSERT INTO lease.workers (id, name, host, boot_id, pid, pid_started, version, queues, slots,
-    started_at_ms, seen_at_ms, stopped_at_ms, ended, draining, completed, failed)
-  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+    started_at_ms, seen_at_ms, stopped_at_ms, ended, draining, completed, failed, task)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
   ON CONFLICT (id) DO UPDATE SET slots = excluded.slots, seen_at_ms = excluded.seen_at_ms,
     stopped_at_ms = excluded.stopped_at_ms, ended = excluded.ended, draining = excluded.draining,
     completed = excluded.completed, failed = excluded.failed`;

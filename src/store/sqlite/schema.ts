@@ -191,5 +191,8 @@ ALTER TABLE workers ADD COLUMN completed INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE workers ADD COLUMN failed INTEGER NOT NULL DEFAULT 0;
 `;
 
-export const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2];
+/** Without it nobody could say why a job waits that its queue's workers don't take. */
+const VERSION_3 = "ALTER TABLE workers ADD COLUMN task TEXT;";
+
+export const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2, VERSION_3];
 assert(MIGRATIONS.length === SCHEMA_VERSION, "the version counts the steps");

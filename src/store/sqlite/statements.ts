@@ -184,8 +184,8 @@ export const SQL = {
     AND id NOT IN (SELECT id FROM checkpoints WHERE job_id = ?1 ORDER BY id DESC LIMIT ?2)`,
 
   saveWorker: `INSERT INTO workers (id, name, host, boot_id, pid, pid_started, version, queues, slots, started_at_ms,
-      seen_at_ms, stopped_at_ms, ended, draining, completed, failed)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
+      seen_at_ms, stopped_at_ms, ended, draining, completed, failed, task)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
     ON CONFLICT (id) DO UPDATE SET slots = ?9, seen_at_ms = ?11, stopped_at_ms = ?12, ended = ?13, draining = ?14,
       completed = ?15, failed = ?16`,
   workersLiveOn: "SELECT * FROM workers WHERE host = ?1 AND stopped_at_ms IS NULL",
