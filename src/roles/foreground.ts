@@ -53,6 +53,7 @@ export class Foreground {
   readonly #abandoned = Promise.withResolvers<null>();
   #swept_ms = -Infinity;
   #ring = () => {};
+  #totals = { completed: 0, failed: 0 };
 
   constructor(options: ForegroundOptions) {
     this.#options = options;
@@ -61,7 +62,7 @@ export class Foreground {
     const worker = { ...alone, log_dir: null, poll_ms: LOOK_EVERY_MS, sweep: true, until_empty: false, max_jobs: null };
     this.#parts = assemble(
       { ...options, ...worker },
-      { patience_ms: () => 0, activity: () => ({ draining: this.#stop !== null, completed: 0, failed: 0 }) },
+      { patience_ms: () => 0, activity: () => ({ draining: this.#stop !== null, ...this.#totals }) },
     );
     this.#parts.attempt_options.onOutput = options.print;
     this.#cancels = new CancelWatch({ store, clock, worker_id: this.#parts.registration.id, running: this.#running });
@@ -226,6 +227,8 @@ export class Foreground {
     try {
       const release = await Promise.race([attempt.settled, this.#abandoned.promise]);
       if (release === null) return;
+      const ended = release.status === "applied" ? release.change.state.name : null;
+      if (ended === "completed" || ended === "failed") this.#totals[ended] += 1;
       const said = settledText(lease, release);
       // How it ended for good is for whoever asked to say.
       if (release.status === "applied" && !isFinished(release.change.state) && said !== null) report(...said);

@@ -1,6 +1,7 @@
 /**
  * Tables: a header, one rule, rows. Columns are as wide as their content; where the terminal is narrower, titles are
- * shortened first, then the columns that may go are left out, then those that may shrink are cut with an ellipsis.
+ * shortened first, then empty columns and those that may go are left out, then those that may shrink are cut with an
+ * ellipsis.
  */
 
 import type { Screen } from "./style.ts";
@@ -98,16 +99,21 @@ function fit(columns: readonly Drawn[], width: number): Drawn[] {
     });
   }
   while (total(shown, least) > width) {
+    const empty = shown.findLast(({ cells }) => cells.every(({ text }) => text === ""));
+    if (empty === undefined) break;
+    shown = shown.filter((column) => column !== empty);
+  }
+  while (total(shown, least) > width) {
     const next = shown.reduce<Drawn | null>((a, b) => (b.drop !== null && b.drop > (a?.drop ?? -1) ? b : a), null);
     if (next === null) break;
     shown = shown.filter((column) => column !== next);
   }
   const cut = shrink(shown, width);
   // Narrower than the columns were made for: unreadable in any case, but lines that wrap would be worse.
-  return shrink(
-    cut.map((column) => ({ ...column, shrink_to: Math.min(column.width, NARROWEST) })),
-    width,
-  );
+  const cuttable = (column: Drawn) => ({ ...column, shrink_to: Math.min(column.width, NARROWEST) });
+  // What a row is about, such as its id, is of no use when it is cut: it goes last.
+  const but_first = cut.map((column, index) => (index === 0 ? column : cuttable(column)));
+  return shrink(shrink(but_first, width).map(cuttable), width);
 }
 
 /** Takes from the widest first, so that what has to be cut is cut evenly. */

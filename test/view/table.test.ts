@@ -84,6 +84,18 @@ describe("a table", () => {
     expect(text.split("\n")).toHaveLength(3);
   });
 
+  test("in a very narrow terminal has no empty columns, and whole ids", () => {
+    const wide: Column<Row>[] = [
+      { title: "ID", cell: ({ id }) => String(id), align: "right" },
+      { title: "NOTHING", cell: () => null },
+      { title: "STATE", cell: ({ name }) => name },
+      { title: "NOUGHT", cell: () => "" },
+    ];
+    const row = { id: 200_123, name: "cancelled", note: null };
+    expect(renderTable(wide, [row], screen(17))).toBe("    ID  STATE\n─────────────────\n200123  cancelled");
+    expect(renderTable(wide, [row], screen(12))).toContain("\n200123  can…");
+  });
+
   test("never takes more columns than the terminal has, down to the narrowest", () => {
     const row = fc.record({ id: fc.nat(), name: fc.string({ unit: "grapheme" }), note: fc.option(fc.string()) });
     fc.assert(
