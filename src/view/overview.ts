@@ -86,7 +86,7 @@ function workersLine({ workers }: Overview, { now_ms, paint }: Screen): string {
 function retriesLine({ retries }: Overview): string {
   const used = retries.filter(({ jobs }) => jobs > 0);
   return used
-    .map(({ retries: count, jobs }) => (count === 0 ? `${jobs} without` : `${jobs} after ${count}`))
+    .map(({ retries: count, jobs }) => (count === 0 ? `${jobs} ended without` : `${jobs} after ${count}`))
     .join(", ");
 }
 

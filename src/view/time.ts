@@ -4,11 +4,25 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 
-/** `3m ago`, `in 41s`, `now`: one unit is enough to tell how long ago something was. */
+/** `3m ago`, `in 41s`, `in 1h59m`, `now`: one unit tells how long ago something was, what is awaited is told closer. */
 export function relative(at_ms: number, now_ms: number): string {
   const distance_ms = at_ms - now_ms;
   if (Math.abs(distance_ms) < 1_000) return "now";
-  return distance_ms > 0 ? `in ${coarse(distance_ms)}` : `${coarse(-distance_ms)} ago`;
+  return distance_ms > 0 ? `in ${ahead(distance_ms)}` : `${coarse(-distance_ms)} ago`;
+}
+
+/** To the nearest second, minute, or hour of several days. */
+function ahead(ms: number): string {
+  if (Math.round(ms / 1_000) < 60) return `${Math.round(ms / 1_000)}s`;
+  const minutes = Math.round(ms / MINUTE_MS);
+  if (minutes < 60) return `${minutes}m`;
+  if (minutes < 24 * 60) return twoUnits(Math.floor(minutes / 60), "h", minutes % 60, "m");
+  const hours = Math.round(ms / HOUR_MS);
+  return twoUnits(Math.floor(hours / 24), "d", hours % 24, "h");
+}
+
+function twoUnits(large: number, unit: string, small: number, of: string): string {
+  return `${large}${unit}${small === 0 ? "" : `${small}${of}`}`;
 }
 
 /** A length of time in its largest unit: `41s`, `3m`, `2h`, `5d`. */

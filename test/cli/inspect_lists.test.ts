@@ -60,10 +60,10 @@ describe("inspect jobs", () => {
     expect(reasons).toEqual([
       "no worker serves queue gpu",
       expect.stringMatching(/^waits for 6 \(scheduled \d+s\)$/),
-      "due in 1h",
+      "due in 2h",
       "no worker serves queue default",
       "not now",
-      expect.stringMatching(/^retry 1 of 3 in (?:1h|\d+m)$/),
+      expect.stringMatching(/^retry 1 of 3 in (?:1h|\d+m|1h\d+m)$/),
       "exit code 1",
       null,
     ]);

@@ -190,7 +190,7 @@ describe("the overview", () => {
     expect(Object.keys(failures[0] ?? {})).toEqual(JOB);
     const [worker] = overview["workers"] as Record<string, unknown>[];
     expect(Object.keys(worker ?? {})).toEqual(
-      `id name state host pid version queues slots slots_idle slots_processing slots_draining slots_stopped completed failed
+      `id name state host pid version queues task slots slots_idle slots_processing slots_draining slots_stopped completed failed
         current started_at seen_at stopped_at`.split(/\s+/),
     );
     expect(worker).toMatchObject({ queues: null, state: "stopped" });

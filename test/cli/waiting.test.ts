@@ -14,7 +14,7 @@ describe("whoever waits for a job that does not run is told why:", () => {
 
   scenario("run of a job that is due later", async (site) => {
     const program = site.start(["run", "--delay", "1h", "--", "true"]);
-    await program.line(/job 1 is scheduled: due in 59m/);
+    await program.line(/job 1 is scheduled: due in 1h/);
     await program.end("SIGINT");
   });
 

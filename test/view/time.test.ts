@@ -8,9 +8,12 @@ test.each([
   [-999, "now"],
   [-3 * 60_000 - 12_000, "3m ago"],
   [41_000, "in 41s"],
-  [59_999, "in 59s"],
+  [59_400, "in 59s"],
+  [59_999, "in 1m"],
+  [7_199_000, "in 2h"],
+  [91 * 60_000, "in 1h31m"],
   [-2 * 3_600_000, "2h ago"],
-  [26 * 3_600_000, "in 1d"],
+  [26 * 3_600_000, "in 1d2h"],
   [-400 * 86_400_000, "400d ago"],
 ])("a moment %d ms from now is %s", (distance_ms, text) => {
   expect(relative(now + distance_ms, now)).toBe(text);

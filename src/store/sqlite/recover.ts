@@ -17,7 +17,7 @@ export function recover(
 ): ("recovered" | "changed")[] {
   const recovered = new Set<number>();
   for (const alike of Map.groupBy(requests, outcome).values()) {
-    for (const id of recoverAlike(statements, alike)) recovered.add(id);
+    for (const id of recoverAlike(statements, alike, now_ms)) recovered.add(id);
   }
   const done = requests.filter(({ id }) => recovered.has(id));
   for (const alike of Map.groupBy(done, ending).values()) endAttempts(statements, alike, now_ms);
@@ -39,22 +39,25 @@ function ending({ token, change: { ended } }: RecoverRequest): string {
 const idsOf = (requests: readonly RecoverRequest[]): string => JSON.stringify(requests.map(({ id }) => id));
 
 /** Most often all of them are as they were read: then it need not be told which, which takes a third of the time. */
-function recoverAlike(statements: Statements, requests: readonly RecoverRequest[]): number[] {
+function recoverAlike(statements: Statements, requests: readonly RecoverRequest[], now_ms: number): number[] {
   const [first] = requests;
   if (first === undefined) return [];
   const { token, change } = first;
   const { cause, exit_code, error, output } = change.result;
   const last_ms = requests.reduce((latest_ms, { expires_at_ms }) => Math.max(latest_ms, expires_at_ms), 0);
   const results = [change.failures, cause, exit_code, error, output, change.reason];
-  const params = [idsOf(requests), token, ...stateColumns(change.state), ...results, last_ms];
+  const outcomes = [token, ...stateColumns(change.state), ...results];
+  const fences = () => JSON.stringify(requests.map(({ id, expires_at_ms }) => [id, expires_at_ms]));
+  const over = last_ms < now_ms;
+  const params = over ? [idsOf(requests), ...outcomes, last_ms] : [fences(), ...outcomes];
   statements.sql("SAVEPOINT alike").run();
-  statements.get("recover").run(...params);
+  statements.get(over ? "recover" : "recoverHeld").run(...params);
   const all = statements.get("changed").get()?.["rows"] === requests.length;
   if (!all) statements.sql("ROLLBACK TO alike").run();
   statements.sql("RELEASE alike").run();
   if (all) return requests.map(({ id }) => id);
   return statements
-    .get("recoverTelling")
+    .get(over ? "recoverTelling" : "recoverHeldTelling")
     .all(...params)
     .map((row) => row["id"] as number);
 }
