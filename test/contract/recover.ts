@@ -180,6 +180,14 @@ export function recoverContract(test: StoreTest): void {
       expect(await s.store.checkpoints({ limit: 9 })).toEqual([]);
     });
 
+    test("leaves a job alone whose holder cut its lease short since it was read: whoever does that lives", async (s) => {
+      const { job } = await s.granted();
+      const request = await s.recovery(job.id, "lost");
+      await s.store.extend([{ id: job.id, token: 1, expires_in_ms: LEASE_MS / 2, beat_age_ms: null, beats: 1 }]);
+      expect(await s.store.recover([request])).toEqual(["changed"]);
+      expect(await s.stateOf(job.id)).toBe("running");
+    });
+
     test("leaves a job alone that was settled since it was read", async (s) => {
       const grant = await s.granted();
       await s.passTime(LEASE_MS + 1_000);
