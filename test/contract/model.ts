@@ -63,8 +63,11 @@ export function storeModel(name: string, open: OpenStore): void {
             await opened.dispose();
           }
         });
+        const unmet = () => ANSWERS.filter((answer) => !met.has(answer));
         await fc.assert(property, { numRuns: RUNS });
-        expect(ANSWERS.filter((answer) => !met.has(answer))).toEqual([]);
+        // Chance leaves out a rare one now and then: then there are more runs, but not for ever.
+        for (let more = 0; more < 20 && unmet().length > 0; more++) await fc.assert(property, { numRuns: RUNS });
+        expect(unmet()).toEqual([]);
       },
       LIMIT_MS,
     );
