@@ -5,6 +5,7 @@ import type { WorkerPool } from "../roles/pool.ts";
 import type { Report } from "../roles/report.ts";
 import type { Store } from "../store/store.ts";
 import { progressSummary } from "../view/progress.ts";
+import { quote } from "../view/quote.ts";
 import { ProgressLine } from "./progress_line.ts";
 
 interface Watched {
@@ -66,7 +67,10 @@ export class ProgressDisplay {
     const { running, left } = await this.#progress();
     const { store, queues } = this.#watched;
     const all = running === 0 && left > 0 ? await store.pausedQueues() : [];
-    const paused = all.filter((queue) => queues === null || queues.includes(queue)).join(" ");
+    const served = all.filter((queue) => queues === null || queues.includes(queue));
+    // Only what is nowhere else keeps it.
+    const { pending } = await store.backlog({ queues: served, task: this.#watched.task });
+    const paused = pending > 0 && pending === left ? served.map(quote).join(" ") : "";
     if (paused !== "" && paused !== this.#said) {
       const jobs = left === 1 ? "1 job is" : `${left} jobs are`;
       this.report("warn", `${jobs} left in paused queues and nothing runs: \`lease resume ${paused}\` lets it go on`);

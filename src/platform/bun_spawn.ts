@@ -5,8 +5,8 @@ import type { Child, SpawnOptions, Stream } from "./platform.ts";
 
 /**
  * A stream is set up when a program has printed something, when it has lived for a while, or never: setting two up and
- * taking them down is a tenth of all the time that a very short job takes. The looks are so close that the order of what
- * it prints to both is not lost.
+ * taking them down is a tenth of all the time that a very short job takes. Of what it prints to both between two looks
+ * the order is lost, so they are close.
  */
 const LOOK_EVERY_MS = 1;
 const LOOKS = 5;

@@ -27,8 +27,13 @@ export class News {
     this.#full = had_enough ? this.#full + 1 : 0;
     if (this.#full >= FULL_ANSWERS) this.end();
     if (had_enough || this.#unwatch !== null) return false;
-    this.#unwatch = this.#store.watch(this.#onNews);
-    return true;
+    try {
+      this.#unwatch = this.#store.watch(this.#onNews);
+      return true;
+    } catch {
+      // The system has no more watches to give: the poll is the net, and the next call tries again.
+      return false;
+    }
   }
 
   end(): void {

@@ -20,9 +20,15 @@ export interface Remains {
 const LOOK_EVERY_MS = 10;
 const LOOKS = 200;
 
-/** Answers how many process groups were killed; returns when they are dead. */
-export async function killRemains(remains: Remains, marked: MarkedProcesses, clock: Clock): Promise<number> {
+/** Answers how many process groups were killed; returns when they are dead. `mayKill` is asked when there are some. */
+export async function killRemains(
+  remains: Remains,
+  marked: MarkedProcesses,
+  clock: Clock,
+  mayKill: () => Promise<boolean> = () => Promise.resolve(true),
+): Promise<number> {
   const groups = groupsOf(remains, marked);
+  if (groups.length === 0 || !(await mayKill())) return 0;
   for (const group of groups) signalGroup(group, "SIGKILL");
   for (let look = 0; look < LOOKS && groups.some(groupLives); look++) await sleep(clock, LOOK_EVERY_MS);
   return groups.length;

@@ -113,6 +113,8 @@ export class WorkerPool {
   }
 
   #drainBegins(): void {
+    // From here on it asks for nothing any more, and must hear of cancels.
+    if (this.#accepting && !this.#starting && !this.#stopped) this.#news.missed(false);
     this.#accepting = false;
     this.#registration.refresh();
     this.#ahead.giveAllBack();
@@ -186,7 +188,8 @@ export class WorkerPool {
     if (!this.#accepting) this.#ahead.giveAllBack();
     // Whoever has work enough hears of cancels only by looking.
     this.#cancels.lookSoon();
-    const missed = this.#news.missed(leases.length === wanted && this.#ahead.pays);
+    // After the last one it may take, it asks no more.
+    const missed = this.#news.missed(leases.length === wanted && this.#ahead.pays && this.#left > 0);
     if (this.#again || !this.#accepting || missed) this.#fill();
     else if (leases.length < wanted) void this.#rest();
     else this.#endIfDone();
@@ -208,8 +211,8 @@ export class WorkerPool {
 
   #giveBack(lease: Lease): void {
     this.#left += 1;
-    if (this.#accepting) this.#news.missed(false);
     this.#endings.keep(this.#manager.release(lease, { end: NOT_STARTED }), lease);
+    if (this.#accepting) this.#news.missed(false);
   }
 
   #begin(lease: Lease): void {

@@ -61,6 +61,8 @@ export class RecoverySweep {
   /** Counts the starts. */
   #turns = 0;
   #current: Promise<unknown> | null = null;
+  /** For dead workers. */
+  #looking: Promise<unknown> | null = null;
 
   readonly #trouble: Sparing;
 
@@ -106,11 +108,10 @@ export class RecoverySweep {
     this.#cancelDead = this.#options.clock.after(every_ms, () => {
       const looked = this.scanDead().then((counts) => counts !== null && onScan(counts));
       // The sweeps report a store that can't be used.
-      void looked
-        .catch(() => {})
-        .then(() => {
-          if (this.#statistics.running && this.#turns === turns) this.#watchDead(turns, every_ms, onScan);
-        });
+      this.#looking = looked.catch(() => {});
+      void this.#looking.then(() => {
+        if (this.#statistics.running && this.#turns === turns) this.#watchDead(turns, every_ms, onScan);
+      });
     });
   }
 
@@ -118,12 +119,12 @@ export class RecoverySweep {
     this.#statistics.running = false;
     this.#cancelTimer?.();
     this.#cancelDead?.();
-    if (options.wait === false || this.#current === null) return;
+    if (options.wait === false || (this.#current ?? this.#looking) === null) return;
     let cancelLate = () => {};
     const late = new Promise<void>((done) => {
       cancelLate = this.#options.clock.after(options.timeout_ms ?? 10_000, done);
     });
-    await Promise.race([this.#current, late]);
+    await Promise.race([Promise.all([this.#current, this.#looking]), late]);
     cancelLate();
   }
 
@@ -190,7 +191,6 @@ export class RecoverySweep {
     const marked = new MarkedProcesses(this.#options.store_url);
     for (const lease of page) {
       try {
-        if (lease.attempt.host === host && !(await this.#isSame(lease))) continue;
         counts.orphans_killed += await this.#clear(lease, marked);
         const request = this.#decide(lease, now_ms);
         if (request !== null) requests.push(request);
@@ -220,17 +220,18 @@ export class RecoverySweep {
     }
   }
 
-  /** Nobody is killed for a lease that was put right since it was read. */
+  /** Nobody is killed for a lease that was put right since it was read; the write has a fence of its own. */
   async #isSame({ job, expires_at_ms }: ExpiredLease): Promise<boolean> {
     const [now] = await this.#options.store.jobs([job.id]);
     return now?.state.name === "running" && now.token === job.token && now.state.expires_at_ms === expires_at_ms;
   }
 
   /** Nothing of the old attempt may run when the next one starts. */
-  async #clear({ job, attempt }: ExpiredLease, marked: MarkedProcesses): Promise<number> {
+  async #clear(lease: ExpiredLease, marked: MarkedProcesses): Promise<number> {
+    const { job, attempt } = lease;
     if (attempt.host !== host) return 0;
     const remains = { job: job.id, before_token: job.token + 1, process: attempt.process };
-    return killRemains(remains, marked, this.#options.clock);
+    return killRemains(remains, marked, this.#options.clock, () => this.#isSame(lease));
   }
 
   #decide(lease: ExpiredLease, now_ms: number): RecoverRequest | null {

@@ -344,6 +344,15 @@ describe("what a worker says", () => {
     expect(await place.inspect(1)).toMatchObject({ state: "completed" });
   });
 
+  test("is not that an empty paused queue is to blame for a retry in another", async () => {
+    const place = newPlace();
+    await place.enqueue("-q", "b", "--retries", "1", "--backoff", "3s", "-c", '[ "$LEASE_ATTEMPT" = 2 ]');
+    await place.lease("pause", "a");
+    const { code, stderr } = await place.lease("worker", "-q", "a", "-q", "b", "--until-empty");
+    expect(code).toBe(0);
+    expect(stderr).not.toContain("paused");
+  });
+
   test("is where else jobs wait when it found none", async () => {
     const place = newPlace();
     await place.enqueue("-q", "mail", "--", "true");

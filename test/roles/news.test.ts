@@ -46,6 +46,16 @@ describe("news", () => {
     expect(watching.size).toBe(1);
   });
 
+  test("that the system has no watch for are left to the poll, and asked for again", () => {
+    let tries = 0;
+    const watch = () => {
+      tries += 1;
+      throw new Error("ENOSPC: no space left on device, watch");
+    };
+    const news = new News({ watch } as unknown as Store, () => {});
+    expect([news.missed(false), news.missed(false), tries]).toEqual([false, false, 2]);
+  });
+
   test("end", () => {
     const { news, watching } = listener();
     news.missed(false);
@@ -61,6 +71,16 @@ describe("a worker that was never out of work for a while", () => {
     await b.settles(200);
     await b.scripts("true");
     await b.settles(201);
+  });
+
+  poolTest("hears that the last job it may take is to be cancelled", async (b) => {
+    await b.scripts("true", 200);
+    const [last = 0] = await b.scripts(`echo x >> ${b.file("begun")}; sleep 60`, 1);
+    await b.started({ slots: 1, max_jobs: 201 });
+    await b.written("begun");
+    await b.other.cancel([last], null);
+    await b.settles(201);
+    expect(b.settled.at(-1)).toEqual({ id: last, state: "cancelled" });
   });
 
   poolTest("hears that a job is to be cancelled which is not as short", async (b) => {

@@ -100,7 +100,8 @@ export const SQL = {
   cutLeases: `UPDATE jobs SET expires_at_ms = ?1 + granted.lease_ms, last_beat_at_ms = min(last_beat_at_ms, ?1)
     FROM attempts AS granted WHERE granted.job_id = jobs.id AND granted.attempt = jobs.token
       AND jobs.state = 'running' AND jobs.expires_at_ms > ?1 + granted.lease_ms`,
-  // A pause before a retry is an interval; what a person put off is a moment, and stays.
+  // A pause before a retry is an interval; what a person put off is a moment, and stays. One that began after the clock
+  // was set and before anybody noticed is cut short: better than an hour too long.
   moveRetries: "UPDATE jobs SET run_at_ms = run_at_ms + ?1 WHERE state = 'scheduled' AND token > 0",
   countBeats: "UPDATE attempts SET beats = max(beats, ?3) WHERE job_id = ?1 AND attempt = ?2",
   noteProcess: `UPDATE attempts SET boot_id = ?3, pid = ?4, pid_started = ?5
