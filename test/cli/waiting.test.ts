@@ -77,3 +77,36 @@ describe("lists", () => {
     expect(line).toMatchObject({ schema: 1, job: id, attempt: 1, stream: "stdout", text: "one" });
   });
 });
+
+describe("a worker with --preempt", () => {
+  scenario("gives back the least urgent job for one that is more urgent by 100, and not for less", async (site) => {
+    const low = await site.script([], "echo low; sleep 60");
+    const worker = await site.workerReady("--slots", "1", "--preempt", "--grace", "1s");
+    await site.childOf(low);
+    const short_of_it = await site.script(["-p", "99"], "true");
+    const urgent = await site.script(["-p", "100"], "true");
+    await until("both are done", async () => (await site.job(short_of_it)).state === "completed");
+    const [given_back, first, second] = [await site.job(low), await site.job(urgent), await site.job(short_of_it)];
+    expect(given_back.history[0]).toMatchObject({ cause: "returned" });
+    expect(given_back.retries_left).toBe(3);
+    expect(first).toMatchObject({ state: "completed", attempts: 1 });
+    expect(Date.parse(first.started_at ?? "")).toBeLessThanOrEqual(Date.parse(second.started_at ?? ""));
+    await worker.end("SIGQUIT");
+  });
+
+  scenario("leaves alone what is less than 100 below, and without the flag anything", async (site) => {
+    for (const [flags, priority] of [
+      [["--preempt"], "99"],
+      [[], "1000"],
+    ] as const) {
+      const low = await site.script([], "echo low; sleep 60");
+      const worker = await site.workerReady("--poll", "50ms", ...flags);
+      await site.childOf(low);
+      const waits = await site.script(["-p", priority], "true");
+      await Bun.sleep(500);
+      expect([(await site.job(low)).state, (await site.job(waits)).state]).toEqual(["running", "pending"]);
+      await worker.end("SIGQUIT");
+      await site.run(["cancel", String(low), String(waits)]);
+    }
+  });
+});
