@@ -14,27 +14,41 @@ import type { NewJob } from "../core/job.ts";
 import { checkNewJob } from "../core/new_job.ts";
 import type { QuickFiles } from "../platform/platform.ts";
 import { quickEnqueue } from "../store/quick.ts";
-import { scan } from "./cli/scan.ts";
+import { scan, type Grammar } from "./cli/scan.ts";
 import { SHARED_FLAGS } from "./cli/shared.ts";
-import { JOB_FLAGS, JOB_LISTS } from "./job_flags.ts";
+import { JOB_FLAGS } from "./job_flags.ts";
 import { plainJob, type JobArgs, type JobLists } from "./plain_job.ts";
 
-const GRAMMAR = {
-  name: "lease enqueue",
-  // Not --from and --lines: what is unknown here is known to the whole command.
-  flags: { ...JOB_FLAGS, ...SHARED_FLAGS },
-  repeat: JOB_LISTS,
-  rest: "command",
-} as const;
-/** What they say takes more than this file has. */
-const ELSEWHERE = [
-  "input",
-  "at",
-  "key",
-  "if_exists",
-  "after",
-  "after_any",
+/** The flags it understands. A line with any other one, also one that is added some day, is the whole command's. */
+const UNDERSTOOD = [
+  "shell",
+  "queue",
+  "task",
+  "priority",
+  "delay",
+  "retries",
+  "backoff",
+  "retry_on",
+  "fatal_exit",
+  "lease",
+  "beat",
+  "timeout",
+  "pty",
+  "cwd",
+  "env",
+  "log_limit",
+  "output_limit",
 ] as const satisfies (keyof typeof JOB_FLAGS)[];
+
+export const QUICK_GRAMMAR: Grammar = {
+  name: "lease enqueue",
+  flags: { ...Object.fromEntries(UNDERSTOOD.map((key) => [key, JOB_FLAGS[key]])), store: SHARED_FLAGS.store },
+  repeat: ["env"],
+  rest: "command",
+};
+/** What the others say when they are not given. */
+const NOT_GIVEN = { if_exists: "skip" } as const;
+const NO_LISTS = { after: [], after_any: [] } as const;
 /** Read by the whole command; the store is all that is read here. */
 const SETTINGS = variableName("enqueue", "");
 const NOT_READ = ["color", "verbose", "config"] as const satisfies (keyof typeof SHARED_SETTINGS | "config")[];
@@ -60,11 +74,14 @@ export function enqueueQuickly(words: readonly string[], env: Env): QuickAnswer 
 function describe(files: QuickFiles, words: readonly string[], env: Env): { store: string; job: NewJob } | null {
   if (isSet(env)) return null;
   try {
-    const { args, lists, rest, given } = scan(GRAMMAR, words);
-    if (args["help"] === true || ELSEWHERE.some((name) => given.has(name))) return null;
-    const config = args["config"] as string | undefined;
-    if (findConfig(config, env, (path) => files.stat(path) !== null) !== null) return null;
-    const job = plainJob(args as unknown as JobArgs, lists as JobLists, rest, env);
+    const { args, lists, rest } = scan(QUICK_GRAMMAR, words);
+    if (findConfig(undefined, env, (path) => files.stat(path) !== null) !== null) return null;
+    const job = plainJob(
+      { ...NOT_GIVEN, ...args } as unknown as JobArgs,
+      { ...NO_LISTS, ...lists } as unknown as JobLists,
+      rest,
+      env,
+    );
     checkNewJob(job);
     const chosen = (args["store"] as string | undefined) ?? nonEmpty(env["LEASE_STORE"]);
     return { store: storeLocation(chosen, env), job };
