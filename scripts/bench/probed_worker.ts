@@ -7,7 +7,7 @@
 import process from "node:process";
 import { calibrate } from "../../src/core/calibration.ts";
 import { systemClock, systemRandom } from "../../src/platform/clock.ts";
-import { WorkerPool } from "../../src/roles/pool.ts";
+import { WorkerPool } from "../../src/worker/pool.ts";
 import type { ExtendRequest, Store } from "../../src/store/store.ts";
 import { openStore } from "./harness.ts";
 

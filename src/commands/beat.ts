@@ -1,9 +1,9 @@
 /** `lease beat`: a job says that it works, how far it is, and hears whether it should go on. */
 
 import { LeaseError } from "../core/errors.ts";
-import { command } from "./cli/define.ts";
-import { withStore } from "./context.ts";
-import { leaseLost, ownJob } from "./own_job.ts";
+import { command } from "../cli/define.ts";
+import { withStore } from "../cli/context.ts";
+import { leaseLost, ownJob } from "../cli/own_job.ts";
 
 export default command({
   meta: { name: "beat", description: "From inside a job: prove that it works, and hear whether to go on" },

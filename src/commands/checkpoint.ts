@@ -1,9 +1,9 @@
 /** `lease checkpoint`: a job notes how far it is, and its next attempt reads the last note. */
 
 import { LeaseError } from "../core/errors.ts";
-import { command } from "./cli/define.ts";
-import { readStdin, withStore } from "./context.ts";
-import { leaseLost, ownJob } from "./own_job.ts";
+import { command } from "../cli/define.ts";
+import { readStdin, withStore } from "../cli/context.ts";
+import { leaseLost, ownJob } from "../cli/own_job.ts";
 
 /** The next attempt gets it in its environment, where no variable can be longer than 128 KiB on Linux. */
 const LIMIT_BYTES = 64 * 1024;

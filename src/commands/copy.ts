@@ -1,12 +1,12 @@
 /** `lease copy`: moves all of a store into another, for example from SQLite to PostgreSQL, or back. */
 
 import { LeaseError } from "../core/errors.ts";
-import { copyStore } from "../roles/copy.ts";
-import type { Copied } from "../roles/copy.ts";
+import { copyStore } from "../store/copy/copy.ts";
+import type { Copied } from "../store/copy/copy.ts";
 import { jsonLine } from "../view/json.ts";
-import { command } from "./cli/define.ts";
-import { JSON_FLAG } from "./cli/shared.ts";
-import { withStore } from "./context.ts";
+import { command } from "../cli/define.ts";
+import { JSON_FLAG } from "../cli/shared.ts";
+import { withStore } from "../cli/context.ts";
 
 export default command({
   meta: { name: "copy", description: "Copy everything in the store to another one" },

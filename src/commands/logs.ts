@@ -4,13 +4,13 @@ import { parseInteger, parseIds } from "../config/values.ts";
 import { LeaseError } from "../core/errors.ts";
 import { isFinished } from "../core/job.ts";
 import type { Job } from "../core/job.ts";
-import { LogReader } from "../roles/log_reader.ts";
+import { LogReader } from "../foreground/log_reader.ts";
 import type { Store } from "../store/store.ts";
 import { LogText, logJson, STAMPED } from "../view/log.ts";
 import { visible } from "../view/text.ts";
-import { command } from "./cli/define.ts";
-import { withStore } from "./context.ts";
-import { tellWhyWaiting } from "./waiting.ts";
+import { command } from "../cli/define.ts";
+import { withStore } from "../cli/context.ts";
+import { tellWhyWaiting } from "../cli/waiting.ts";
 
 /** The net below the wake-ups. */
 const LOOK_EVERY_MS = 500;

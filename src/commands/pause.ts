@@ -1,6 +1,6 @@
 /** `lease pause`: workers take no more jobs of a queue. */
 
-import { pauseCommand } from "./pausing.ts";
+import { pauseCommand } from "../cli/pausing.ts";
 
 export default pauseCommand({
   name: "pause",

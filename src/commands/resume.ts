@@ -1,6 +1,6 @@
 /** `lease resume`: workers take jobs of a queue again. */
 
-import { pauseCommand } from "./pausing.ts";
+import { pauseCommand } from "../cli/pausing.ts";
 
 export default pauseCommand({
   name: "resume",

@@ -1,9 +1,9 @@
 /** `lease version`: which lease this is, and what it stands on. */
 
 import { platform } from "#platform";
-import { command } from "./cli/define.ts";
-import { JSON_FLAG } from "./cli/shared.ts";
-import { sqliteVersion, VERSION } from "./build.ts";
+import { command } from "../cli/define.ts";
+import { JSON_FLAG } from "../cli/shared.ts";
+import { sqliteVersion, VERSION } from "../platform/build_info.ts";
 
 export default command({
   meta: { name: "version", description: "Show the version" },

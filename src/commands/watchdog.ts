@@ -6,11 +6,11 @@ import { calibrate } from "../core/calibration.ts";
 import { parseDuration } from "../core/duration.ts";
 import type { SweepCounts } from "../core/records.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
-import { RecoverySweep } from "../roles/sweep.ts";
-import { command } from "./cli/define.ts";
-import { JSON_FLAG } from "./cli/shared.ts";
-import { withStore } from "./context.ts";
-import { roleLog } from "./log.ts";
+import { RecoverySweep } from "../recovery/sweep.ts";
+import { command } from "../cli/define.ts";
+import { JSON_FLAG } from "../cli/shared.ts";
+import { withStore } from "../cli/context.ts";
+import { roleLog } from "../cli/role_log.ts";
 
 export default command({
   meta: { name: "watchdog", description: "Recover jobs whose worker hangs or is gone" },

@@ -10,7 +10,7 @@ import { LeaseError, errorText } from "../core/errors.ts";
 import { BEATS } from "../core/job.ts";
 import type { JobSettings, NewJob } from "../core/job.ts";
 import { nearest } from "../core/nearest.ts";
-import { checkNewJob } from "../core/new_job.ts";
+import { checkNewJob } from "../core/check_job.ts";
 import { parseAt } from "./at.ts";
 import { parseBackoff, parseBytes, parseEnv, parseExitRanges, parseIds, parseInteger, parseLease } from "./values.ts";
 

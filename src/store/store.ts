@@ -33,7 +33,7 @@ import type {
   Selection,
   UnmetDependency,
 } from "./queries.ts";
-import type { Transfer } from "./transfer.ts";
+import type { Transfer } from "./copy/transfer.ts";
 
 export interface Store {
   /** Where it is, safe to print. */

@@ -12,7 +12,7 @@ import { checkpointColumns } from "./checkpoints.ts";
 import { bar } from "./progress.ts";
 import { commandText, inputText, quote } from "./quote.ts";
 import type { Parent } from "./reason.ts";
-import { changedSettings } from "./settings.ts";
+import { changedSettings } from "./job_settings.ts";
 import { paintState, type Screen } from "./style.ts";
 import { renderPairs, renderTable } from "./table.ts";
 import { outputLine, truncate, visible } from "./text.ts";

@@ -1,8 +1,9 @@
 /**
  * Which part of src/ may import which. Imports point down only:
  *
- *     main → commands → roles → leasing, runner → store/store.ts → core
- *            commands → view, config, observe → core
+ *     main → cli/main.ts → commands → cli
+ *                          commands → foreground → worker → recovery → leasing, runner → store/store.ts → core
+ *                          commands → lookup, view, config → core
  *
  * A part may import itself and what its line below lists, nothing else; a new folder starts with a line here.
  */
@@ -14,46 +15,78 @@ const MAY_IMPORT = {
   core: [],
   platform: ["core"],
   "store/store.ts": ["core"],
-  "store/*.ts": ["core", "platform", "store/store.ts"],
-  "store/sqlite": ["core", "platform", "store/store.ts", "store/*.ts"],
-  "store/postgres": ["core", "platform", "store/store.ts", "store/*.ts"],
-  "store/open.ts": ["core", "platform", "store/store.ts", "store/*.ts", "store/sqlite", "store/postgres"],
+  "store/shared": ["core", "platform", "store/store.ts"],
+  "store/sqlite": ["core", "platform", "store/store.ts", "store/shared"],
+  "store/postgres": ["core", "platform", "store/store.ts", "store/shared"],
+  "store/open.ts": ["core", "platform", "store/store.ts", "store/shared", "store/sqlite", "store/postgres"],
   "store/quick.ts": ["core", "platform", "store/sqlite"],
+  "store/copy": ["core", "store/store.ts"],
   leasing: ["core", "store/store.ts"],
   runner: ["core", "platform"],
-  roles: ["core", "platform", "store/store.ts", "leasing", "runner"],
+  recovery: ["core", "platform", "store/store.ts", "leasing", "runner"],
+  worker: ["core", "platform", "store/store.ts", "leasing", "runner", "recovery"],
+  foreground: ["core", "platform", "store/store.ts", "leasing", "runner", "recovery", "worker"],
   view: ["core"],
   config: ["core"],
-  observe: ["core", "platform", "store/store.ts", "view"],
-  commands: ["core", "platform", "store/store.ts", "leasing", "runner", "roles", "view", "config", "observe"],
-  main: ["core", "platform", "view", "commands"],
+  lookup: ["core", "platform", "store/store.ts", "view"],
+  observe: ["core", "platform", "store/store.ts", "lookup", "view"],
+  // What commands have in common: grammar, settings, the terminal, signals.
+  cli: ["core", "platform", "store/store.ts", "leasing", "runner", "worker", "lookup", "view", "config"],
+  commands: [
+    "core",
+    "platform",
+    "store/store.ts",
+    "store/copy",
+    "leasing",
+    "runner",
+    "recovery",
+    "worker",
+    "foreground",
+    "lookup",
+    "observe",
+    "view",
+    "config",
+    "cli",
+  ],
+  // The way in: it names every command, and loads the one that is asked for.
+  "cli/main.ts": ["core", "platform", "cli", "commands"],
+  main: ["cli/main.ts", "commands"],
   // The library's surface: its re-exports are nobody's dependency, so it alone may also show how a store is opened.
-  index: ["core", "store/store.ts", "store/open.ts", "leasing", "runner", "roles", "view", "platform"],
+  index: ["core", "store/store.ts", "store/open.ts", "leasing", "runner", "recovery", "worker", "platform"],
 } as const satisfies Record<string, readonly string[]>;
 
 type Part = keyof typeof MAY_IMPORT;
 
 /** Each way into a store has one user among the commands. */
 const ONLY_FROM: Readonly<Record<string, string>> = {
-  "store/open.ts": "src/commands/context.ts",
-  "store/quick.ts": "src/commands/quick.ts",
+  "store/open.ts": "src/cli/context.ts",
+  "store/quick.ts": "src/commands/enqueue/quick.ts",
 };
-const READ_PACKAGE_JSON: readonly Part[] = ["main", "commands"];
+const READ_PACKAGE_JSON: readonly Part[] = ["platform"];
 
 const isPart = (name: string): name is Part => name in MAY_IMPORT;
 
+/** Files that are a part of their own, or stand with another part than their folder's. */
+const APART: Readonly<Record<string, Part>> = {
+  "src/main.ts": "main",
+  "src/index.ts": "index",
+  "src/cli/main.ts": "cli/main.ts",
+  "src/cli/commands.ts": "cli/main.ts",
+  "src/store/open.ts": "store/open.ts",
+  "src/store/quick.ts": "store/quick.ts",
+  // The interface of a store, in several files.
+  "src/store/store.ts": "store/store.ts",
+  "src/store/queries.ts": "store/store.ts",
+  "src/store/copy/transfer.ts": "store/store.ts",
+};
+
 /** The part a path of src/ belongs to, or null when MAY_IMPORT has no line for it. */
 function partOf(path: string): Part | null {
-  const [src, folder = "", file = ""] = path.split("/");
-  if (src !== "src") return null;
-  if (path === "src/main.ts") return "main";
-  if (path === "src/index.ts") return "index";
-  if (folder !== "store") return isPart(folder) ? folder : null;
-  // Parts of the interface, in files of their own.
-  if (file === "queries.ts" || file === "transfer.ts") return "store/store.ts";
-  const name = `store/${file}`;
-  if (isPart(name)) return name;
-  return file.endsWith(".ts") ? "store/*.ts" : null;
+  const apart = APART[path];
+  if (apart !== undefined) return apart;
+  const [src, folder = "", inner = ""] = path.split("/");
+  const name = folder === "store" ? `store/${inner}` : folder;
+  return src === "src" && isPart(name) && !name.endsWith(".ts") ? name : null;
 }
 
 /** The file that a specifier names from `path`, or null when it is a package or a built-in module. */
@@ -66,7 +99,7 @@ function target(path: string, specifier: string): string | null {
 
 /** Why `part` may not import that package or built-in, or null when it may. */
 function outsider(part: Part, specifier: string): string | null {
-  if (part === "core") return "core imports nothing but core";
+  if (part === "core" && specifier !== "valibot") return "core imports nothing but core and valibot";
   if (/^bun(:|$)/.test(specifier) && part !== "platform") return "what only Bun has is imported in platform alone";
   if (/^(#|npm:|jsr:|https?:)/.test(specifier)) return "packages are imported by the names in package.json";
   return null;

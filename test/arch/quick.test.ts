@@ -3,7 +3,7 @@
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 
-const QUICK = join(import.meta.dir, "../../src/commands/quick.ts");
+const QUICK = join(import.meta.dir, "../../src/commands/enqueue/quick.ts");
 
 async function builtInsOf(entry: string): Promise<string[]> {
   const { outputs } = await Bun.build({ entrypoints: [entry], target: "bun", format: "esm" });

@@ -48,7 +48,7 @@ describe("core is pure", () => {
 
   test("the check leaves other folders alone and names file, line and find", () => {
     const source = "// header\nDate.now();\n";
-    const files = ["src/core/job.ts", "src/roles/pool.ts"].map((path) => ({ path, source }));
+    const files = ["src/core/job.ts", "src/worker/pool.ts"].map((path) => ({ path, source }));
     expect(ambientInCore(files)).toEqual([expect.stringMatching(/^src\/core\/job\.ts:2 has Date\.now: core is pure/)]);
   });
 });
@@ -66,7 +66,7 @@ describe("only main exits", () => {
     "Deno.exit(0);",
     'import { exit } from "node:process";',
   ])("the check refuses `%s`", (source) => {
-    expect(exitOutsideMain([{ path: "src/commands/enqueue.ts", source }])).toHaveLength(1);
+    expect(exitOutsideMain([{ path: "src/commands/enqueue/enqueue.ts", source }])).toHaveLength(1);
     expect(exitOutsideMain([{ path: "src/main.ts", source }])).toEqual([]);
   });
 

@@ -3,7 +3,7 @@
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import type { Lease } from "../../src/leasing/lease.ts";
-import { Ahead } from "../../src/roles/ahead.ts";
+import { Ahead } from "../../src/worker/acquire_ahead.ts";
 import { ManualClock } from "../support/clock.ts";
 import { newJob } from "../support/jobs.ts";
 import { scenario } from "../support/process.ts";

@@ -3,7 +3,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { systemClock } from "../../src/platform/clock.ts";
 import { identify } from "../../src/platform/machine.ts";
-import { killRemains, MarkedProcesses } from "../../src/roles/orphans.ts";
+import { killRemains, MarkedProcesses } from "../../src/recovery/leftovers.ts";
 import { until } from "../support/process.ts";
 
 const STORE = `/nowhere/lease-${process.pid}.db`;

@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { COMMANDS } from "../../src/commands/all.ts";
-import { aliasesOf, flagName } from "../../src/commands/cli/define.ts";
+import { COMMANDS } from "../../src/cli/commands.ts";
+import { aliasesOf, flagName } from "../../src/cli/define.ts";
 import { COMMAND_SETTINGS, variableName } from "../../src/config/settings.ts";
 import { ROOT, run } from "./lease.ts";
 

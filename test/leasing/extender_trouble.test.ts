@@ -2,7 +2,7 @@ import { describe, expect } from "bun:test";
 import { FAILURES_REPORTED, LeaseExtender, type LeaseExtenderOptions } from "../../src/leasing/extender.ts";
 import { Heartbeat } from "../../src/leasing/heartbeat.ts";
 import type { Lease } from "../../src/leasing/lease.ts";
-import { RecoverySweep } from "../../src/roles/sweep.ts";
+import { RecoverySweep } from "../../src/recovery/sweep.ts";
 import { answered, benchTest as test, LEASE_MS, type Bench } from "./fixture.ts";
 
 const INTERVAL_MS = 6_000;

@@ -9,7 +9,7 @@ import type { Lease } from "../../src/leasing/lease.ts";
 import { LeaseManager } from "../../src/leasing/manager.ts";
 import { sleep } from "../../src/core/clock.ts";
 import type { Cause } from "../../src/core/job.ts";
-import { Keeper } from "../../src/roles/keeper.ts";
+import { Keeper } from "../../src/leasing/silence_watch.ts";
 import { end } from "../support/jobs.ts";
 import type { Chance } from "./chance.ts";
 import type { SimProcess } from "./process.ts";

@@ -8,7 +8,7 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { isFinished } from "../../src/core/job.ts";
 import { bootId, host, ownIdentity } from "../../src/platform/machine.ts";
-import { RecoverySweep } from "../../src/roles/sweep.ts";
+import { RecoverySweep } from "../../src/recovery/sweep.ts";
 import { openSqlite } from "../../src/store/sqlite/open.ts";
 import type { Store } from "../../src/store/store.ts";
 import { intercept, temporaryFolder } from "../leasing/fixture.ts";

@@ -13,11 +13,11 @@ import type { Screen } from "../../view/style.ts";
 import { jobTsv, TSV_NAMES } from "../../view/tsv.ts";
 import { WORKER_STATES, workersText, workerState, type WorkerRow } from "../../view/workers.ts";
 import { DEFAULT_LIMIT, LIST_SORTS, oneOf, type InspectArgs, type ListName } from "./flags.ts";
-import { heldBy, leasesByEnd } from "./leases.ts";
+import { heldBy, leasesByEnd } from "../../lookup/leases.ts";
 import { queuesNow } from "./overview.ts";
-import { around } from "./reasons.ts";
+import { around } from "../../lookup/why_waiting.ts";
 import type { View } from "./view.ts";
-import { workersNow } from "./workers.ts";
+import { workersNow } from "../../lookup/workers.ts";
 
 const MOST = 1_000_000;
 /** Jobs of a long list are read and printed in pages of this size. */

@@ -6,9 +6,9 @@ import { overviewJson } from "../../view/json.ts";
 import { overviewText, type Overview } from "../../view/overview.ts";
 import { summarizeQueues, type QueueSummary } from "../../view/queues.ts";
 import { workerState } from "../../view/workers.ts";
-import { heldBy, leasesByEnd } from "./leases.ts";
+import { heldBy, leasesByEnd } from "../../lookup/leases.ts";
 import type { View } from "./view.ts";
-import { workersNow } from "./workers.ts";
+import { workersNow } from "../../lookup/workers.ts";
 
 const LATEST_FAILURES = 5;
 const ENDED_WORKERS = 20;

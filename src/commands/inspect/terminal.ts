@@ -5,7 +5,7 @@
 
 import process from "node:process";
 import { ENTER, LEAVE, type Size } from "../../view/frame.ts";
-import { signalCode, type Ending } from "../repeat.ts";
+import { signalCode, type Ending } from "../../cli/repeat.ts";
 
 const CTRL_C = "\u0003";
 const CTRL_Z = "\u001a";

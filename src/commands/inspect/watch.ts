@@ -7,9 +7,9 @@ import type { Store } from "../../store/store.ts";
 import { drawLines, fitLines } from "../../view/frame.ts";
 import type { Screen } from "../../view/style.ts";
 import { readable } from "../../view/time.ts";
-import type { Io } from "../cli/define.ts";
-import { noSuchJobs } from "../job_ids.ts";
-import { Ending, repeat } from "../repeat.ts";
+import type { Io } from "../../cli/define.ts";
+import { noSuchJobs } from "../../cli/selection.ts";
+import { Ending, repeat } from "../../cli/repeat.ts";
 import { LiveTerminal } from "./terminal.ts";
 import type { Seen, View } from "./view.ts";
 

@@ -9,9 +9,9 @@
 
 import { LeaseError } from "../../core/errors.ts";
 import type { NewJob } from "../../core/job.ts";
-import { numbers, texts } from "./arrays.ts";
-import type { Connection } from "./link.ts";
-import type { Statements } from "./sql.ts";
+import { numbers, texts } from "./session/arrays.ts";
+import type { Connection } from "./session/link.ts";
+import type { Statements } from "./session/sql.ts";
 
 type Kind = "success" | "any";
 

@@ -3,9 +3,9 @@
 import { formatDuration } from "../../core/duration.ts";
 import type { SqlRow } from "../../platform/platform.ts";
 import type { Finding } from "../queries.ts";
-import type { Connection } from "./link.ts";
+import type { Connection } from "./session/link.ts";
 import { MIGRATIONS } from "./schema.ts";
-import type { Statements } from "./sql.ts";
+import type { Statements } from "./session/sql.ts";
 
 const LEVELS = { error: 0, warn: 1, ok: 2 } as const;
 const OLD_SNAPSHOT_MS = 5 * 60_000;

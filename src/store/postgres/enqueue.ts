@@ -5,16 +5,16 @@
 
 import { LeaseError } from "../../core/errors.ts";
 import type { NewJob, StateName } from "../../core/job.ts";
-import { checkNewJob } from "../../core/new_job.ts";
+import { checkNewJob } from "../../core/check_job.ts";
 import type { SqlRow } from "../../platform/platform.ts";
 import type { BulkEnqueued, Enqueued, EnqueueOptions } from "../store.ts";
-import { bytes, numbers, texts } from "./arrays.ts";
-import { cancelWaiting } from "./change.ts";
-import { acquireOne } from "./claim.ts";
+import { bytes, numbers, texts } from "./session/arrays.ts";
+import { cancelWaiting } from "./cancel.ts";
+import { acquireOne } from "./acquire.ts";
 import { addDependencies, freeChildren } from "./dependencies.ts";
-import type { Connection } from "./link.ts";
-import { NEW_JOBS } from "./new_jobs.ts";
-import type { Statements } from "./sql.ts";
+import type { Connection } from "./session/link.ts";
+import { NEW_JOBS } from "./enqueue_columns.ts";
+import type { Statements } from "./session/sql.ts";
 
 /** Somebody else took a key or started a job between our look and our write. */
 class Overtaken extends Error {

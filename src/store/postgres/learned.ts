@@ -4,9 +4,9 @@ import { conclude, learn, subjectOf } from "../../core/learning.ts";
 import type { Gaps, Learned } from "../../core/learning.ts";
 import type { SqlRow } from "../../platform/platform.ts";
 import type { SettleRequest } from "../store.ts";
-import { numbers, texts } from "./arrays.ts";
-import type { Connection } from "./link.ts";
-import type { Statements } from "./sql.ts";
+import { numbers, texts } from "./session/arrays.ts";
+import type { Connection } from "./session/link.ts";
+import type { Statements } from "./session/sql.ts";
 
 const GET = "SELECT subject, runs, gaps FROM lease.learned WHERE subject = ANY ($1::text[])";
 const CLAIM = `INSERT INTO lease.learned (subject, runs, gaps) SELECT subject, 0, '{}' FROM unnest($1::text[]) AS t (subject)

@@ -2,10 +2,10 @@
 
 import type { Job, ShownState } from "../../core/job.ts";
 import type { ListQuery } from "../queries.ts";
-import { toJob } from "../rows.ts";
-import { select } from "./conditions.ts";
-import type { Connection } from "./link.ts";
-import type { Statements } from "./sql.ts";
+import { toJob } from "../shared/rows.ts";
+import { select } from "./session/conditions.ts";
+import type { Connection } from "./session/link.ts";
+import type { Statements } from "./session/sql.ts";
 import { SELECT_JOB } from "./statements.ts";
 
 /** In words of the indexes: a state that is shown may be a part of one that is stored. */

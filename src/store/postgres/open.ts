@@ -8,13 +8,13 @@ import type { Clock, Random } from "../../core/clock.ts";
 import { LeaseError } from "../../core/errors.ts";
 import type { Store } from "../store.ts";
 import { codeOf, explain, UNDEFINED_SCHEMA, UNDEFINED_TABLE } from "./failure.ts";
-import type { Connection } from "./link.ts";
+import type { Connection } from "./session/link.ts";
 import { MIGRATIONS } from "./schema.ts";
-import { Session } from "./session.ts";
-import { Statements } from "./sql.ts";
+import { Session } from "./session/session.ts";
+import { Statements } from "./session/sql.ts";
 import { PostgresStore } from "./store.ts";
-import type { Target } from "./url.ts";
-import { parseTarget } from "./url.ts";
+import type { Target } from "./session/url.ts";
+import { parseTarget } from "./session/url.ts";
 
 export interface OpenPostgresOptions {
   clock: Clock;

@@ -2,10 +2,10 @@
 
 import type { StateName } from "../../core/job.ts";
 import type { PruneQuery } from "../queries.ts";
-import { texts } from "./arrays.ts";
-import { select } from "./conditions.ts";
-import type { Connection } from "./link.ts";
-import type { Statements } from "./sql.ts";
+import { texts } from "./session/arrays.ts";
+import { select } from "./session/conditions.ts";
+import type { Connection } from "./session/link.ts";
+import type { Statements } from "./session/sql.ts";
 
 function old({ states, older_than_ms, ...selection }: PruneQuery) {
   const only = select(selection);

@@ -15,12 +15,12 @@ import type {
   Selection,
   UnmetDependency,
 } from "../queries.ts";
-import { toAttempt, toCheckpoint, toJob } from "../rows.ts";
-import { numbers, texts } from "./arrays.ts";
-import { Conditions, select } from "./conditions.ts";
+import { toAttempt, toCheckpoint, toJob } from "../shared/rows.ts";
+import { numbers, texts } from "./session/arrays.ts";
+import { Conditions, select } from "./session/conditions.ts";
 import type { SqlRow } from "../../platform/platform.ts";
-import type { Connection } from "./link.ts";
-import type { Statements } from "./sql.ts";
+import type { Connection } from "./session/link.ts";
+import type { Statements } from "./session/sql.ts";
 import { SELECT_JOB } from "./statements.ts";
 
 export async function jobs(

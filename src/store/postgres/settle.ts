@@ -4,16 +4,16 @@
  */
 
 import type { SqlRow } from "../../platform/platform.ts";
-import { auditText } from "../audit.ts";
+import { auditText } from "../shared/audit.ts";
 import type { CheckpointRequest, RecoverRequest, SettleAnswer, SettleRequest } from "../store.ts";
-import { numbers, texts } from "./arrays.ts";
-import { fences, lossesOf } from "./claim.ts";
+import { numbers, texts } from "./session/arrays.ts";
+import { fences, lossesOf } from "./acquire.ts";
 import { freeChildren } from "./dependencies.ts";
-import { ENDINGS } from "./endings.ts";
+import { ENDINGS } from "./settle_columns.ts";
 import { addRuns } from "./learned.ts";
-import type { Connection } from "./link.ts";
-import { inRounds } from "./rounds.ts";
-import type { Statements } from "./sql.ts";
+import type { Connection } from "./session/link.ts";
+import { inRounds } from "./session/rounds.ts";
+import type { Statements } from "./session/sql.ts";
 
 type Verb = "settle" | "recover";
 

@@ -5,8 +5,8 @@
  */
 
 import { UNLEARNED_LEASE_MS } from "../../core/learning.ts";
-import { ENDINGS } from "./endings.ts";
-import { NEW_JOBS } from "./new_jobs.ts";
+import { ENDINGS } from "./settle_columns.ts";
+import { NEW_JOBS } from "./enqueue_columns.ts";
 
 const JOB_COLUMNS = [
   "id state queue priority run_at_ms token failures retries lease_ms holder expires_at_ms cancel_requested_at_ms",

@@ -1,11 +1,11 @@
 /** The rows of a PostgreSQL store, for `lease copy`. */
 
-import type { Cell, Kind, NextIds, Row, Transfer } from "../transfer.ts";
-import { KINDS, SHAPES } from "../transfer.ts";
-import { bytes, numbers, texts } from "./arrays.ts";
-import type { Connection } from "./link.ts";
-import type { Session } from "./session.ts";
-import type { Statements } from "./sql.ts";
+import type { Cell, Kind, NextIds, Row, Transfer } from "../copy/transfer.ts";
+import { KINDS, SHAPES } from "../copy/transfer.ts";
+import { bytes, numbers, texts } from "./session/arrays.ts";
+import type { Connection } from "./session/link.ts";
+import type { Session } from "./session/session.ts";
+import type { Statements } from "./session/sql.ts";
 
 const MARK = "copy";
 

@@ -1,8 +1,8 @@
 /** Keeping the newest checkpoints only. */
 
-import type { Connection } from "./link.ts";
-import { lockMeta, SET_META } from "./meta.ts";
-import type { Statements } from "./sql.ts";
+import type { Connection } from "./session/link.ts";
+import { lockMeta, SET_META } from "./session/meta.ts";
+import type { Statements } from "./session/sql.ts";
 
 /** Not the progress that the next attempt of an unfinished job starts from. */
 const SPARE = `NOT (kind = 'progress'

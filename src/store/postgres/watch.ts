@@ -7,7 +7,7 @@
  */
 
 import type { Clock, Random } from "../../core/clock.ts";
-import type { Session } from "./session.ts";
+import type { Session } from "./session/session.ts";
 
 const NOTIFY = "SELECT pg_notify($1, $2)";
 

@@ -10,7 +10,7 @@ import { LeaseError } from "../../core/errors.ts";
 import { lazyFs } from "../../platform/lazy.ts";
 import type { SqlDatabase } from "../../platform/platform.ts";
 import { explain, isBusy } from "./failure.ts";
-import { quickPlace } from "./quick_place.ts";
+import { quickPlace } from "./quick_location.ts";
 import { APPLICATION_ID, SCHEMA_VERSION } from "./version.ts";
 import { SHORT_WAL_BYTES, WAL_LIMIT_BYTES } from "./wal.ts";
 import { Writer } from "./writer.ts";
@@ -79,7 +79,7 @@ async function placeOf(file: string, { trust = false, create = true }: OpenSqlit
   const files = platform.quickFiles();
   const plain = files === null ? null : quickPlace(files, file);
   if (plain !== null) return plain.path;
-  const { preparePlace } = await import("./place.ts");
+  const { preparePlace } = await import("./location.ts");
   return preparePlace(file, { trust, create });
 }
 

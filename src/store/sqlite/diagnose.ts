@@ -4,7 +4,7 @@ import { statSync, statfsSync } from "node:fs";
 import type { Stats } from "node:fs";
 import { dirname } from "node:path";
 import type { Finding } from "../queries.ts";
-import { fileSystemName } from "./place.ts";
+import { fileSystemName } from "./location.ts";
 import { MIGRATIONS } from "./schema.ts";
 import type { Statements } from "./prepared.ts";
 

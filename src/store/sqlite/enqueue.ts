@@ -4,7 +4,7 @@
 
 import { LeaseError } from "../../core/errors.ts";
 import type { NewJob, StateName } from "../../core/job.ts";
-import { checkNewJob } from "../../core/new_job.ts";
+import { checkNewJob } from "../../core/check_job.ts";
 import type { Enqueued } from "../store.ts";
 import { addDependencies, freeChildren } from "./dependencies.ts";
 import { isBlocked, jobColumns } from "./job_columns.ts";

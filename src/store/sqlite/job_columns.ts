@@ -2,7 +2,7 @@
 
 import type { NewJob } from "../../core/job.ts";
 import type { SqlValue } from "../../platform/platform.ts";
-import { envColumn, leaseColumn, settingsColumn } from "../columns.ts";
+import { envColumn, leaseColumn, settingsColumn } from "../shared/columns.ts";
 
 export function isBlocked(job: NewJob): boolean {
   return job.after.length + job.after_any.length > 0;

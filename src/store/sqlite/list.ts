@@ -7,7 +7,7 @@ import type { Job, ShownState } from "../../core/job.ts";
 import type { ListQuery } from "../queries.ts";
 import { select } from "./conditions.ts";
 import type { Conditions } from "./conditions.ts";
-import { toJob } from "../rows.ts";
+import { toJob } from "../shared/rows.ts";
 import type { Statements } from "./prepared.ts";
 import { SELECT_JOB } from "./statements.ts";
 

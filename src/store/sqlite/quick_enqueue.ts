@@ -12,7 +12,7 @@ import type { QuickFiles, SqlDatabase, SqlStatement } from "../../platform/platf
 import { ENQUEUE_SQL } from "./enqueue_sql.ts";
 import { explain, isBusy } from "./failure.ts";
 import { isBlocked, jobColumns } from "./job_columns.ts";
-import { quickPlace } from "./quick_place.ts";
+import { quickPlace } from "./quick_location.ts";
 import { APPLICATION_ID, SCHEMA_VERSION } from "./version.ts";
 import { SHORT_WAL_BYTES, WAL_LIMIT_BYTES } from "./wal.ts";
 

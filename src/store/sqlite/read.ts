@@ -8,7 +8,7 @@ import type { Attempt, Checkpoint, LogChunk, QueueCount } from "../../core/recor
 import type { SqlRow, SqlValue } from "../../platform/platform.ts";
 import type { Backlog, CheckpointQuery, ExpiredLease, ExpiredQuery, Selection, UnmetDependency } from "../queries.ts";
 import { Conditions, select } from "./conditions.ts";
-import { toAttempt, toCheckpoint, toJob } from "../rows.ts";
+import { toAttempt, toCheckpoint, toJob } from "../shared/rows.ts";
 import type { Statements } from "./prepared.ts";
 
 export function jobs(statements: Statements, ids: readonly number[]): (Job | null)[] {

@@ -6,8 +6,8 @@
 import { isFinished } from "../../core/job.ts";
 import type { RecoverRequest } from "../store.ts";
 import { freeChildren } from "./dependencies.ts";
-import { stateColumns } from "../rows.ts";
-import { auditText } from "../audit.ts";
+import { stateColumns } from "../shared/rows.ts";
+import { auditText } from "../shared/audit.ts";
 import type { Statements } from "./prepared.ts";
 
 export function recover(

@@ -5,11 +5,11 @@
 import { isFinished } from "../../core/job.ts";
 import type { AttemptEnd } from "../../core/transition.ts";
 import type { CheckpointRequest, SettleAnswer, SettleRequest } from "../store.ts";
-import { lossOf } from "./claim.ts";
+import { lossOf } from "./acquire.ts";
 import { freeChildren } from "./dependencies.ts";
 import { addRun } from "./learned.ts";
-import { auditText } from "../audit.ts";
-import { stateColumns } from "../rows.ts";
+import { auditText } from "../shared/audit.ts";
+import { stateColumns } from "../shared/rows.ts";
 import type { Statements } from "./prepared.ts";
 
 export function settle(statements: Statements, requests: readonly SettleRequest[], now_ms: number): SettleAnswer[] {

@@ -8,7 +8,7 @@ import type { LogChunk, SweepCounts, WorkerRecord } from "../../core/records.ts"
 import type * as Query from "../queries.ts";
 import type * as Contract from "../store.ts";
 import type { Connection } from "./connection.ts";
-import { cancel, noteRecovery, recovery, retry } from "./change.ts";
+import { cancel, noteRecovery, recovery, retry } from "./cancel.ts";
 import {
   acquire,
   acquireOne,
@@ -19,19 +19,19 @@ import {
   mayAcquire,
   noteProcess,
   promote,
-} from "./claim.ts";
+} from "./acquire.ts";
 import { enqueue } from "./enqueue.ts";
 import { explain } from "./failure.ts";
 import { enqueueAll } from "./bulk.ts";
 import { diagnose } from "./diagnose.ts";
-import { isSteady, noticeJump } from "./jump.ts";
+import { isSteady, noticeJump } from "./clock_jump.ts";
 import { prunable, prune } from "./prune.ts";
 import { SqliteTransfer } from "./transfer.ts";
 import { trim, trimmable } from "./trim.ts";
 import { learned } from "./learned.ts";
 import { list } from "./list.ts";
 import { backlog, checkpoints, counts, expired, jobs, parents } from "./read.ts";
-import { toAttempt, toWorker, workerColumns } from "../rows.ts";
+import { toAttempt, toWorker, workerColumns } from "../shared/rows.ts";
 import { recover } from "./recover.ts";
 import { sameFile } from "./same_file.ts";
 import { checkpoint, settle } from "./settle.ts";

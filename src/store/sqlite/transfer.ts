@@ -1,8 +1,8 @@
 /** The rows of a SQLite store, for `lease copy`. */
 
 import type { SqlRow } from "../../platform/platform.ts";
-import type { Cell, Kind, NextIds, Row, Transfer } from "../transfer.ts";
-import { KINDS, SHAPES } from "../transfer.ts";
+import type { Cell, Kind, NextIds, Row, Transfer } from "../copy/transfer.ts";
+import { KINDS, SHAPES } from "../copy/transfer.ts";
 import type { Statements } from "./prepared.ts";
 import { RANK, type Writer } from "./writer.ts";
 

@@ -1,0 +1,152 @@
+/**
+ * Flags that were not given, from the environment and from lease.toml: flags > LEASE_* > lease.toml > defaults. Each
+ * value is read like the flag's own, and an error about one names where it stands instead of the flag.
+ */
+
+import { platform } from "#platform";
+import { findConfig } from "../config/find.ts";
+import type { Config } from "../config/file.ts";
+import { nonEmpty, type Env } from "../config/location.ts";
+import { COMMAND_SETTINGS, SHARED_SETTINGS, variableName, type Table } from "../config/settings.ts";
+import { LeaseError } from "../core/errors.ts";
+import { lazyFs } from "../platform/lazy.ts";
+import type { AnyCommand } from "./define.ts";
+import { option, spell, type Scanned } from "./scan.ts";
+
+/** Where a value that was not a flag comes from. */
+interface Origin {
+  from: "environment" | "file";
+  /** The variable, or the file. */
+  place: string;
+  /** How an error calls the value: `LEASE_WORKER_SLOTS`, `lease.toml: worker.slots`. */
+  label: string;
+}
+
+export type Origins = ReadonlyMap<string, Origin>;
+
+type Value = string | boolean | string[];
+
+const NO_SETTINGS: Table = {};
+const NOTHING_FOUND: Origins = new Map();
+
+/** Fills in what `scanned` was not given; answers where each value that it filled in comes from. */
+export async function applySettings(command: AnyCommand, scanned: Scanned, env: Env): Promise<Origins> {
+  const flag = scanned.args["config"] as string | undefined;
+  // Whoever names a file hears when it is not there, also where nothing would be read from it.
+  if (command.ignores_config && flag !== undefined) findConfig(flag, env, exists);
+  return fillIn(command, scanned, env, command.ignores_config ? null : await loadConfig(flag, env));
+}
+
+function exists(path: string): boolean {
+  const files = platform.quickFiles();
+  return files === null ? lazyFs().existsSync(path) : files.stat(path) !== null;
+}
+
+/** The settings file that counts; null when there is none. */
+export async function loadConfig(flag: string | undefined, env: Env): Promise<Config | null> {
+  const found = findConfig(flag, env, exists);
+  return found === null ? null : (await import("../config/file.ts")).readConfig(found, env);
+}
+
+export function fillIn(command: AnyCommand, scanned: Scanned, env: Env, config: Config | null): Origins {
+  const { name } = command.meta;
+  const found = new Map<string, { value: Value; origin: Origin }>();
+  const variables = settingVariables(env);
+  const look = (table: string | null, settings: Table) => {
+    const prefix = variableName(table, "");
+    if (config === null && !variables.some((variable) => variable.startsWith(prefix))) return;
+    for (const key in settings) {
+      if (scanned.given.has(key) || !Object.hasOwn(command.flags, key)) continue;
+      const here = fromEnvironment(table, key, settings, env) ?? fromFile(table, key, config);
+      if (here !== null) found.set(key, here);
+    }
+  };
+  look(null, SHARED_SETTINGS);
+  look(name, COMMAND_SETTINGS[name] ?? NO_SETTINGS);
+  if (found.size === 0) return NOTHING_FOUND;
+  dropRivals(command.rivals, scanned.given, found);
+  for (const [key, { value, origin }] of found) take(command, scanned, key, value, origin.label);
+  return new Map([...found].map(([key, { origin }]) => [key, origin]));
+}
+
+/** Most people set none or one, and then there is no need to look for each. */
+function settingVariables(env: Env): string[] {
+  const names: string[] = [];
+  for (const name in env) if (name.startsWith("LEASE_")) names.push(name);
+  return names;
+}
+
+function fromEnvironment(table: string | null, key: string, settings: Table, env: Env) {
+  const name = variableName(table, key);
+  const text = nonEmpty(env[name]);
+  if (text === undefined) return null;
+  const origin: Origin = { from: "environment", place: name, label: name };
+  return { value: settings[key] === "switch" ? readSwitch(text, name) : text, origin };
+}
+
+function fromFile(table: string | null, key: string, config: Config | null) {
+  const value = config?.value(table, key);
+  if (config === null || value === undefined) return null;
+  const label = `${config.path}: ${table === null ? key : `${table}.${key}`}`;
+  const origin: Origin = { from: "file", place: config.path, label };
+  return { value, origin };
+}
+
+const YES = new Set(["1", "true", "yes", "on"]);
+const NO = new Set(["0", "false", "no", "off"]);
+
+function readSwitch(text: string, name: string): boolean {
+  const word = text.toLowerCase();
+  if (YES.has(word)) return true;
+  if (NO.has(word)) return false;
+  throw new LeaseError("usage", `${name} ${JSON.stringify(text)} is not a yes or a no: write 1 or 0`);
+}
+
+function take(command: AnyCommand, scanned: Scanned, key: string, value: Value, label: string): void {
+  const flag = command.flags[key];
+  if (flag === undefined) return;
+  const checked = (text: string) => (flag.type === "enum" ? option(label, flag.options, text) : text);
+  if (typeof value === "boolean") scanned.args[key] = value;
+  else if (command.repeat.includes(key)) {
+    const texts = Array.isArray(value) ? value : [value];
+    scanned.lists[key] = (flag.type === "enum" ? texts.flatMap((text) => text.split(",")) : texts).map(checked);
+  } else scanned.args[key] = checked(String(value));
+}
+
+const RANKS = { environment: 1, file: 2 } as const;
+
+/** Of rival groups only the one with the most direct word stays; at the same rank the command has to sort it out. */
+function dropRivals(
+  rivals: AnyCommand["rivals"],
+  given: ReadonlySet<string>,
+  found: Map<string, { value: Value; origin: Origin }>,
+): void {
+  const rankOf = (key: string): number => {
+    const origin = found.get(key)?.origin.from;
+    if (given.has(key)) return 0;
+    return origin === undefined ? Number.POSITIVE_INFINITY : RANKS[origin];
+  };
+  const ranks = rivals.map((keys) => Math.min(...keys.map(rankOf)));
+  const best = Math.min(...ranks);
+  for (const [index, keys] of rivals.entries()) {
+    if ((ranks[index] ?? 0) > best) for (const key of keys) found.delete(key);
+  }
+}
+
+/** The same error in terms of where the value stands that it is about. */
+export function nameOrigin(error: unknown, command: AnyCommand, origins: Origins): unknown {
+  if (!(error instanceof LeaseError) || error.exit_code !== 2 || origins.size === 0) return error;
+  const { message } = error;
+  for (const [spelling, { key }] of spell(command.flags)) {
+    const origin = origins.get(key);
+    if (origin === undefined || !message.startsWith(spelling) || /[\w-]/.test(message.charAt(spelling.length)))
+      continue;
+    return new LeaseError(error.code, origin.label + message.slice(spelling.length), { cause: error });
+  }
+  // Rules about several values, and about names, speak of no flag.
+  if (error.code !== "calibration" && error.code !== "invalid_job") return error;
+  const words = new Set(message.match(/\w+/g));
+  const about = [...origins].filter(([key]) => words.has(key)).map(([, { label }]) => label);
+  if (about.length === 0) return error;
+  return new LeaseError(error.code, `${message} (set by ${about.join(" and ")})`, { cause: error });
+}

@@ -1,0 +1,93 @@
+/** Shows how far a worker is that runs until its queues are empty. Log lines go above it. */
+
+import process from "node:process";
+import type { WorkerPool } from "../worker/pool.ts";
+import type { Report } from "../core/report.ts";
+import type { Store } from "../store/store.ts";
+import { progressSummary } from "../view/progress.ts";
+import { quote } from "../view/quote.ts";
+import { ProgressLine } from "./progress_line.ts";
+
+interface Watched {
+  store: Store;
+  queues: readonly string[] | null;
+  task: string | null;
+  color: boolean;
+  report: Report;
+}
+
+/** How often it is asked whether the work that is left is paused. */
+const LOOK_EVERY_MS = 1_000;
+
+export class ProgressDisplay {
+  readonly #watched: Watched;
+  readonly #line: ProgressLine;
+  readonly #started_ms = performance.now();
+  #pool: WorkerPool | null = null;
+  #timers: ReturnType<typeof setInterval>[] = [];
+  /** What was said last about paused queues. */
+  #said = "";
+
+  constructor(watched: Watched) {
+    this.#watched = watched;
+    this.#line = new ProgressLine(watched.color);
+  }
+
+  start(pool: WorkerPool): void {
+    this.#pool = pool;
+    this.#every(this.#line.every_ms, () => this.#show());
+    this.#every(LOOK_EVERY_MS, () => this.#tellPaused());
+  }
+
+  /** Its report, with the line out of the way. */
+  readonly report: Report = (level, text) => {
+    this.#line.erase();
+    this.#watched.report(level, text);
+  };
+
+  async stop(): Promise<void> {
+    for (const timer of this.#timers) clearInterval(timer);
+    this.#line.erase();
+    const { completed, failed } = this.#pool?.statistics() ?? { completed: 0, failed: 0 };
+    if (completed + failed === 0) return;
+    process.stderr.write(`${progressSummary(await this.#progress())}\n`);
+  }
+
+  async #show(): Promise<void> {
+    this.#line.show(await this.#progress());
+  }
+
+  /** A store that can't be read now is read again next time. */
+  #every(pause_ms: number, look: () => Promise<void>): void {
+    this.#timers.push(setInterval(() => void look().catch(() => {}), pause_ms));
+  }
+
+  /** It waits for as long as they are paused, which must not look like a worker that hangs. */
+  async #tellPaused(): Promise<void> {
+    const { running, left } = await this.#progress();
+    const { store, queues } = this.#watched;
+    const all = running === 0 && left > 0 ? await store.pausedQueues() : [];
+    const served = all.filter((queue) => queues === null || queues.includes(queue));
+    // Only what is nowhere else keeps it.
+    const { pending } = await store.backlog({ queues: served, task: this.#watched.task });
+    const paused = pending > 0 && pending === left ? served.map(quote).join(" ") : "";
+    if (paused !== "" && paused !== this.#said) {
+      const jobs = left === 1 ? "1 job is" : `${left} jobs are`;
+      this.report("warn", `${jobs} left in paused queues and nothing runs: \`lease resume ${paused}\` lets it go on`);
+    }
+    this.#said = paused;
+  }
+
+  async #progress() {
+    const { completed = 0, failed = 0, slots } = this.#pool?.statistics() ?? {};
+    const { pending, retrying } = await this.#watched.store.backlog(this.#watched);
+    const elapsed_ms = performance.now() - this.#started_ms;
+    return {
+      completed,
+      failed,
+      running: (slots?.processing ?? 0) + (slots?.draining ?? 0),
+      left: pending + retrying,
+      elapsed_ms,
+    };
+  }
+}

@@ -1,0 +1,103 @@
+/** `lease completions`: a script for a shell, and the names from the store that such a script asks for. */
+
+import { LeaseError } from "../../core/errors.ts";
+import { nearest } from "../../core/nearest.ts";
+import { shownState } from "../../core/job.ts";
+import type { Store } from "../../store/store.ts";
+import { commandText } from "../../view/quote.ts";
+import { truncate, visible } from "../../view/text.ts";
+import type { Io } from "../../cli/define.ts";
+import { command } from "../../cli/define.ts";
+import { loadConfig } from "../../cli/settings.ts";
+import { bashScript } from "./bash.ts";
+import { fishScript } from "./fish.ts";
+import { completionModel, SOURCES, type Source } from "./model.ts";
+import { zshScript } from "./zsh.ts";
+import { withStore } from "../../cli/context.ts";
+
+const SCRIPTS = { bash: bashScript, zsh: zshScript, fish: fishScript } as const;
+const SHELLS = Object.keys(SCRIPTS).join(", ");
+
+/** As many as a person looks through. */
+const MOST_IDS = 50;
+const LOOKED_AT = 1_000;
+const WIDEST = 60;
+
+export default command({
+  meta: {
+    name: "completions",
+    description: "Print a script that completes commands, flags, queues and ids in a shell",
+  },
+  args: {
+    query: {
+      type: "enum",
+      options: SOURCES,
+      description: "Print names from the store instead, for such a script",
+      hidden: true,
+    },
+  },
+  rest: "words",
+  operands: "bash|zsh|fish",
+  ignores_config: true,
+  examples: [
+    ["source <(lease completions bash)", "in ~/.bashrc"],
+    ["lease completions zsh > ~/.zfunc/_lease", "with ~/.zfunc in $fpath, before compinit"],
+    ["lease completions fish > ~/.config/fish/completions/lease.fish", "found by fish at its next start"],
+  ],
+  run: async ({ args, rest, commands, io }) => {
+    if (args.query !== undefined) {
+      await query(args.query, args, io);
+      return 0;
+    }
+    const [shell, extra] = rest;
+    if (shell === undefined) throw new LeaseError("usage", `completions for which shell? Name one of ${SHELLS}`);
+    if (extra !== undefined) throw new LeaseError("usage", `completions takes one shell, and got ${extra} as well`);
+    if (!Object.hasOwn(SCRIPTS, shell)) {
+      const meant = nearest(shell, Object.keys(SCRIPTS));
+      const hint = meant === null ? `there are ${SHELLS}` : `did you mean ${meant}?`;
+      throw new LeaseError("usage", `there are no completions for ${JSON.stringify(shell)}; ${hint}`);
+    }
+    io.stdout(SCRIPTS[shell as keyof typeof SCRIPTS](await completionModel(commands)));
+    return 0;
+  },
+});
+
+interface StoreArgs {
+  store: string | undefined;
+  config: string | undefined;
+  trust_store: boolean;
+}
+
+/** In the middle of somebody's typing: whatever is wrong with settings or store, there is just nothing to offer. */
+async function query(source: Source, args: StoreArgs, io: Io): Promise<void> {
+  let names: string[] = [];
+  try {
+    const chosen = args.store ?? (await loadConfig(args.config, io.env))?.value(null, "store");
+    const located = { ...args, store: typeof chosen === "string" ? chosen : undefined };
+    names = await withStore(located, io, { create: false }, ({ store }) => ASK[source](store));
+  } catch {
+    return;
+  }
+  io.stdout(names.map((name) => `${name}\n`).join(""));
+}
+
+/** One name a line, and behind a tab what it is; a name that would need more than a line is left out. */
+const ASK: Readonly<Record<Source, (store: Store) => Promise<string[]>>> = {
+  queues: async (store) => {
+    const [counts, paused, workers] = await Promise.all([store.counts(), store.pausedQueues(), store.workers()]);
+    const served = workers.flatMap(({ queues }) => queues ?? []);
+    return distinct([...counts.map(({ queue }) => queue), ...paused, ...served]);
+  },
+  tasks: async (store) => {
+    const jobs = await store.list({ limit: LOOKED_AT, newest_first: true });
+    return distinct(jobs.flatMap(({ task }) => task ?? []));
+  },
+  ids: async (store) => {
+    const jobs = await store.list({ limit: MOST_IDS, newest_first: true });
+    return jobs.map((job) => `${job.id}\t${shownState(job)} ${truncate(visible(commandText(job)), WIDEST)}`);
+  },
+};
+
+function distinct(names: readonly string[]): string[] {
+  return [...new Set(names)].filter((name) => visible(name) === name).toSorted();
+}

@@ -1,0 +1,64 @@
+/**
+ * Whether a command would accept what the environment and lease.toml say, for somebody who asks before it is started.
+ * By what the flag's help calls its value: the readers are those of the commands, without the limits that only they know.
+ */
+
+import { parseBackoff, parseBytes, parseEnv, parseExitRanges, parseGrace, parseInteger } from "../../config/values.ts";
+import type { Env } from "../../config/location.ts";
+import { calibrate } from "../../core/calibration.ts";
+import { parseDuration } from "../../core/duration.ts";
+import { errorText } from "../../core/errors.ts";
+import { checkName } from "../../core/check_job.ts";
+import { flagName, type AnyCommand } from "../../cli/define.ts";
+import type { Scanned } from "../../cli/scan.ts";
+import { nameOrigin, type Origins } from "../../cli/settings.ts";
+
+type Reader = (text: string, name: string, env: Env) => unknown;
+
+/** Null: any text will do. */
+export const READERS: Readonly<Record<string, Reader | null>> = {
+  N: (text, name) => parseInteger(text, name),
+  TIME: parseDuration,
+  TIMES: parseBackoff,
+  "TIME|never": parseGrace,
+  "TIME|auto": (text, name) => (text === "auto" ? null : parseDuration(text, name)),
+  AGE: parseDuration,
+  SIZE: parseBytes,
+  CODES: parseExitRanges,
+  "A,B=1": parseEnv,
+  NAME: null,
+  FOLDER: null,
+  "PATH|URL": null,
+};
+
+/** One line for each value that would be refused. */
+export function refusedSettings(command: AnyCommand, scanned: Scanned, origins: Origins, env: Env): string[] {
+  const problems: string[] = [];
+  const attempt = (read: () => unknown) => {
+    try {
+      read();
+    } catch (error) {
+      problems.push(errorText(nameOrigin(error, command, origins)));
+    }
+  };
+  for (const key of origins.keys()) {
+    const values = command.repeat.includes(key) ? (scanned.lists[key] ?? []) : [scanned.args[key]];
+    const reader = READERS[command.flags[key]?.valueHint ?? ""];
+    for (const value of values.filter((text) => typeof text === "string")) {
+      if (key === "queue" || key === "task") attempt(() => checkName(key, value));
+      attempt(() => reader?.(value, `--${flagName(key)}`, env));
+    }
+  }
+  // Only where each of them could be read do the rules between them mean anything.
+  if (problems.length === 0 && origins.size > 0) attempt(() => calibrate(timesOf(command, scanned)));
+  return problems;
+}
+
+function timesOf({ meta }: AnyCommand, { args }: Scanned) {
+  const read = (key: string) => {
+    const text = args[key];
+    return typeof text === "string" && text !== "auto" ? parseDuration(text, key) : null;
+  };
+  if (meta.name === "watchdog") return { sweep_every_ms: read("every"), sweep_grace_ms: read("grace") };
+  return { lease_ms: read("lease"), interval_ms: read("interval") };
+}

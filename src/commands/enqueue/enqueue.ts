@@ -1,0 +1,78 @@
+/** `lease enqueue`: flags and words → one job → its id, alone, on stdout. The plainest lines never get here: quick.ts. */
+
+import { LeaseError } from "../../core/errors.ts";
+import { checkNewJob } from "../../core/check_job.ts";
+import { command } from "../../cli/define.ts";
+import { withInbox } from "../../cli/context.ts";
+import { JOB_FLAGS, JOB_LISTS } from "../../cli/job_flags.ts";
+import { newJob } from "../../cli/new_job.ts";
+import type { JobArgs } from "../../cli/plain_job.ts";
+
+const BULK = "Many at once";
+
+export default command({
+  meta: { name: "enqueue", description: "Queue a command and print its id" },
+  args: {
+    ...JOB_FLAGS,
+    from: {
+      type: "string",
+      valueHint: "FILE|-",
+      description: "Queue a job for each line of this file, all or none: JSON, or text with --lines",
+      section: BULK,
+    },
+    lines: {
+      type: "boolean",
+      description: "The lines are words: each takes the place of {} in the command and --key, or goes behind it",
+      section: BULK,
+    },
+  },
+  repeat: JOB_LISTS,
+  rest: "command",
+  examples: [
+    ["lease enqueue -- ./build.sh release", "runs exactly these words, no shell"],
+    ["lease enqueue -c 'make 2>&1 | tee out.log'", "runs a shell line"],
+    ["lease enqueue -q mail --input @letter.txt -- bob@example.com", "for the workers of queue mail"],
+    ["lease enqueue --at 'tomorrow 9:00' -- ./report.sh", "not before then, in local time"],
+    [
+      "lease enqueue --from jobs.jsonl",
+      'a job per line, all or none: {"argv": ["./thumb.sh", "a.png"], "lease": "30s"}',
+    ],
+    ["ls *.png | lease enqueue --from - --lines -- ./thumb.sh {}", "a job per line of text"],
+    ["lease enqueue --key nightly --lease 20m --retries 1 -- ./backup.sh", "one at a time, silent for up to 20m"],
+  ],
+  notes: [
+    "Prints only the id, so that `id=$(lease enqueue -- …)` works. The working folder is recorded.",
+    "With --from it prints an id per line. A JSON line has the names of the flags (retry_on for --retry-on), and argv or shell; flags are the defaults of every line. With -c, {} stands for the line as one quoted word. Empty lines of text count, as with GNU parallel; empty lines of JSON don't.",
+    "An --input that begins with @ is a file; @@ stands for a text that begins with @.",
+    "A time without a day (--at 18:30) is the next time it is that late; a moment that has passed is refused, as at(1) does. A time that comes twice when clocks go back means the first that is still ahead; one that is skipped when they go forward means the moment at which it would have come.",
+    {
+      title: "Exit codes",
+      rows: [
+        ["0", "the id is on disk"],
+        ["1", "with --if-exists fail: a live job has the key"],
+        ["125", "the store could not be used"],
+      ],
+    },
+  ],
+  run: async ({ args, lists, rest, given, io }) => {
+    const { from, lines } = args;
+    if (lines && from === undefined)
+      throw new LeaseError("usage", "--lines of what? Name a file by --from, - for stdin");
+    if (given.has("if_exists") && args.key === undefined && (from === undefined || lines)) {
+      throw new LeaseError("usage", "--if-exists says what to do about a --key: give that as well");
+    }
+    if (from === "-" && args.input === "-") {
+      throw new LeaseError("usage", "--from and --input can't both read stdin: give one of them a file");
+    }
+    const job = await newJob(args as JobArgs, lists, rest, io);
+    if (from !== undefined) {
+      const { enqueueBulk } = await import("./bulk.ts");
+      return enqueueBulk({ from, lines, defaults: job, shell: args.shell }, args, io);
+    }
+    // Also here, so that a job that will be refused does not make a store.
+    checkNewJob(job);
+    const [queued] = await withInbox(args, io, (inbox) => inbox.enqueue([job]));
+    io.stdout(`${queued?.id}\n`);
+    return 0;
+  },
+});

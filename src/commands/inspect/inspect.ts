@@ -1,0 +1,110 @@
+/** `lease inspect`: what is going on, lists of it, or all about some jobs. */
+
+import { parseIds } from "../../config/values.ts";
+import { LeaseError } from "../../core/errors.ts";
+import { nearest } from "../../core/nearest.ts";
+import { jsonLine } from "../../view/json.ts";
+import type { Screen } from "../../view/style.ts";
+import { visible } from "../../view/text.ts";
+import { tsvHeader, tsvLine } from "../../view/tsv.ts";
+import { command, type Io } from "../../cli/define.ts";
+import { screenOf, withStore } from "../../cli/context.ts";
+import { checkFlags, INSPECT_FLAGS, LIST_NAMES, LIST_SORTS, type InspectArgs } from "./flags.ts";
+import { listView } from "./lists.ts";
+import { overviewView } from "./overview.ts";
+import { pagesView } from "./pages.ts";
+import type { Seen, View } from "./view.ts";
+import { watch } from "./watch.ts";
+import { noSuchJobs } from "../../cli/selection.ts";
+import { queueRemarks } from "../../lookup/queue_names.ts";
+import type { Store } from "../../store/store.ts";
+
+export default command({
+  meta: { name: "inspect", description: "Show what is going on, lists of it, or all about a job" },
+  args: INSPECT_FLAGS,
+  repeat: ["status"],
+  rest: "words",
+  operands: "[ID…|jobs|queues|workers|leases|checkpoints]",
+  examples: [
+    ["lease inspect", "queues, workers, leases, latest failures"],
+    ["lease inspect 7 9-12", "everything about these jobs: settings, attempts, last lines"],
+    ["lease inspect jobs --status failed --since 1d", "what failed since yesterday, and why"],
+    ["lease inspect jobs --status pending,scheduled,blocked", "what waits, and what for"],
+    ["lease inspect leases --stale", "whose lease is over, and for how long"],
+    ["lease inspect workers --watch", "who does what, live; q, Esc or Ctrl-C ends it"],
+    ["lease inspect jobs --json --limit 1000 | jq .id", "one object per line"],
+  ],
+  notes: [
+    {
+      title: "Sorts",
+      rows: LIST_NAMES.map((list) => [list, LIST_SORTS[list].join(", ")] as const),
+    },
+    "Jobs come with the newest, the highest, the most first (by due: what is due next), leases with the one that ends " +
+      "next, checkpoints with the newest; --reverse turns that round.",
+    { title: "Exit codes", rows: [["1", "there is no such job, or nothing in the list matches"]] },
+  ],
+  run: async ({ args, lists, rest, given, io }) => {
+    const view = viewOf(args, lists.status, rest, given);
+    return withStore(args, io, { create: false }, async ({ store }) =>
+      args.watch ? keepLive(store, view, args, io) : print(store, view, args, io),
+    );
+  },
+});
+
+function viewOf(
+  args: InspectArgs,
+  statuses: readonly string[],
+  words: readonly string[],
+  given: ReadonlySet<string>,
+): View {
+  const [first, ...more] = words;
+  const list = LIST_NAMES.find((name) => name === first) ?? null;
+  checkFlags(list, given);
+  if (first === undefined) return overviewView;
+  if (list !== null) return listView(list, args, statuses, more);
+  const meant = /^\p{L}/u.test(first) ? nearest(first, LIST_NAMES) : null;
+  if (meant !== null)
+    throw new LeaseError("usage", `inspect has no list ${JSON.stringify(first)}; did you mean ${meant}?`);
+  return pagesView(parseIds(words, "inspect"), words, args.show_env);
+}
+
+type Printing = Pick<InspectArgs, "json" | "tsv" | "queue"> & { color: "auto" | "always" | "never" };
+
+async function print(store: Store, view: View, args: Printing, io: Io): Promise<number> {
+  const screen = screenOf(args.color, io, await store.now());
+  if (args.tsv && view.tsv !== null) io.stdout(tsvHeader(view.tsv));
+  const missing: number[] = [];
+  let is_empty = view.narrowed;
+  let pages = 0;
+  for await (const seen of view.look(store, screen.now_ms, !args.json && !args.tsv && view.tsv !== null)) {
+    const text = formatted(seen, view, args, screen);
+    io.stdout(pages > 0 && !args.json && !args.tsv && text !== "" ? `\n${text}` : text);
+    pages += text === "" ? 0 : 1;
+    missing.push(...(seen.missing ?? []));
+    is_empty &&= view.narrowed && seen.objects(screen.now_ms).length === 0;
+  }
+  // Perhaps the name is misspelt.
+  const [remark] = is_empty && args.queue !== undefined ? await queueRemarks(store, [args.queue]) : [];
+  if (remark) io.stderr(`lease: ${visible(remark)}\n`);
+  for (const complaint of noSuchJobs(missing)) io.stderr(`lease: ${complaint}\n`);
+  return missing.length > 0 || is_empty ? 1 : 0;
+}
+
+/** A terminal that can't move its cursor gets what a pipe gets. */
+function keepLive(store: Store, view: View, args: Printing, io: Io): Promise<number> {
+  const live = io.is_tty && io.env["TERM"] !== "dumb" && !args.json && !args.tsv;
+  const screenAt = (now_ms: number) => screenOf(args.color, io, now_ms);
+  const format = (seen: Seen, screen: Screen) => formatted(seen, view, args, screen);
+  if (args.tsv && view.tsv !== null) io.stdout(tsvHeader(view.tsv));
+  return watch({ store, view, io, live, screenAt, format });
+}
+
+function formatted(seen: Seen, view: View, args: Printing, screen: Screen): string {
+  const { now_ms } = screen;
+  if (args.json) return seen.objects(now_ms).map(jsonLine).join("");
+  if (!args.tsv || view.tsv === null) return seen.text(screen);
+  const names = view.tsv;
+  return (seen.rows ?? seen.objects)(now_ms)
+    .map((row) => tsvLine(names, row))
+    .join("");
+}

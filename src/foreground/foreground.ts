@@ -1,0 +1,287 @@
+/**
+ * Sees one job through to its end: runs it here where that can be done, with the same parts as a worker, else follows
+ * whoever runs it, and takes over when that one is gone. What it prints is passed on as it comes.
+ *
+ * Runs of the job here are its own: `cancel` ends them for good, `giveBack` leaves the job for somebody else. A job that
+ * others run is only ever left.
+ */
+
+import { mkdirSync, rmSync } from "node:fs";
+import { forcedGrace } from "../core/calibration.ts";
+import { assert, errorText, LeaseError } from "../core/errors.ts";
+import { isFinished, type Job, type NewJob } from "../core/job.ts";
+import type { Lease } from "../leasing/lease.ts";
+import type { Stream } from "../platform/platform.ts";
+import { NOT_STARTED } from "../worker/acquire_ahead.ts";
+import { assemble } from "../worker/assemble.ts";
+import { Attempt } from "../worker/attempt.ts";
+import { CancelWatch } from "../worker/cancel_watch.ts";
+import { LogReader } from "./log_reader.ts";
+import type { WorkerPoolOptions } from "../worker/pool_options.ts";
+import { settledText } from "../worker/settled_text.ts";
+
+type FromWorker = "store" | "clock" | "random" | "report" | "store_url" | "version" | "times" | "kill_grace_ms";
+
+export interface ForegroundOptions extends Pick<WorkerPoolOptions, FromWorker> {
+  /** Never run it here. */
+  remote: boolean;
+  /** What the job prints; a promise holds back more of it. */
+  print: (stream: Stream, bytes: Uint8Array) => void | Promise<void>;
+}
+
+/** The net below the wake-ups. */
+const LOOK_EVERY_MS = 500;
+const SWEEP_EVERY_MS = 1_000;
+
+export class Foreground {
+  readonly #options: ForegroundOptions;
+  readonly #parts: ReturnType<typeof assemble>;
+  readonly #running = new Set<Attempt>();
+  readonly #cancels: CancelWatch;
+  #registered: Promise<void> | null = null;
+  #log: LogReader | null = null;
+  /** Made by us, to be run by us. */
+  #own = false;
+  /** Granted and not started yet. */
+  #granted: Lease | null = null;
+  #id = 0;
+  #stop: "cancel" | "give_back" | "leave" | null = null;
+  /** Asked to hurry already. */
+  #hurried = false;
+  /** The end can't be written down: nothing to wait for any more. */
+  #unwritten = false;
+  readonly #abandoned = Promise.withResolvers<null>();
+  #swept_ms = -Infinity;
+  #ring = () => {};
+  #totals = { completed: 0, failed: 0 };
+
+  constructor(options: ForegroundOptions) {
+    this.#options = options;
+    const { store, clock } = options;
+    const alone = { name: "lease run", queues: [], task: null, slots: 1, handler: [], beat: "output" } as const;
+    const worker = { ...alone, log_dir: null, poll_ms: LOOK_EVERY_MS, sweep: true, until_empty: false, max_jobs: null };
+    this.#parts = assemble(
+      { ...options, ...worker },
+      { patience_ms: () => 0, activity: () => ({ draining: this.#stop !== null, ...this.#totals }) },
+    );
+    this.#parts.attempt_options.onOutput = options.print;
+    this.#cancels = new CancelWatch({ store, clock, worker_id: this.#parts.registration.id, running: this.#running });
+  }
+
+  /** Whether it ends with us: it runs here, or was made to. */
+  get own(): boolean {
+    return this.#own || this.#granted !== null || this.#running.size > 0;
+  }
+
+  /** Queues a job, and unless it is for others is granted it at once where that is possible. */
+  async enqueue(job: NewJob, options: { done_answers: boolean }): Promise<{ id: number; created: boolean }> {
+    if (this.#options.remote || job.argv.length === 0) {
+      const [queued] = await this.#options.store.enqueue([job], options);
+      assert(queued !== undefined, "a store answers every request");
+      return queued;
+    }
+    await this.#register();
+    const { id, created, lease } = await this.#parts.manager.enqueue(job, options);
+    this.#id = id;
+    this.#own = created;
+    this.#granted = lease;
+    return { id, created };
+  }
+
+  /** Until the job has finished, or we left it; answers the job as it was then. */
+  async follow(id: number): Promise<Job> {
+    this.#id = id;
+    this.#log = null;
+    const { store } = this.#options;
+    const unwatch = store.watch(() => this.#wake());
+    try {
+      for (;;) {
+        const job = await this.#patiently(() => this.#step());
+        if (job !== null) return job;
+      }
+    } finally {
+      unwatch();
+    }
+  }
+
+  /** Ends the job for good, or leaves it where it is not ours. Asked again, it does not wait for the job. */
+  cancel(reason: string): void {
+    if (!this.own) return this.#leave("leave");
+    if (this.#stop !== null) return this.#hurry();
+    this.#stop = "cancel";
+    // Written down as well, so that it holds even if we are killed before the job has ended.
+    this.#options.store.cancel([this.#id], reason).catch(() => {
+      this.#unwritten = true;
+      this.#ring();
+    });
+    for (const attempt of this.#running) attempt.cancel();
+    this.#ring();
+  }
+
+  /** Leaves the job; one that runs here goes back to the queue. Asked again, it does not wait for the job. */
+  giveBack(): void {
+    if (this.#stop !== null) return this.#hurry();
+    this.#leave("give_back");
+    if (this.#running.size > 0) this.#options.report("info", `job ${this.#id}: stopping it, to give it back`);
+    for (const attempt of this.#running) attempt.giveBack(forcedGrace(this.#options.kill_grace_ms));
+  }
+
+  async end(): Promise<void> {
+    if (this.#granted !== null) await this.#refuse(this.#granted);
+    if (this.#registered === null) return;
+    rmSync(this.#parts.attempt_options.scratch, { recursive: true, force: true });
+    await this.#parts.registration.end().catch(() => {});
+  }
+
+  #leave(how: "leave" | "give_back"): void {
+    this.#stop ??= how;
+    this.#ring();
+  }
+
+  /** The first time what runs is killed; after that not even its end is waited for, which a full disk may never take. */
+  #hurry(): void {
+    if (this.#hurried) this.#abandon();
+    this.#hurried = true;
+    for (const attempt of this.#running) attempt.kill();
+  }
+
+  #abandon(): void {
+    this.#unwritten = true;
+    this.#abandoned.resolve(null);
+    this.#ring();
+  }
+
+  /** One look: null when there is more to do. */
+  async #step(): Promise<Job | null> {
+    if (this.#granted !== null) await this.#runHere(this.#granted);
+    const [job] = await this.#options.store.jobs([this.#id]);
+    if (job === null || job === undefined) throw new LeaseError("no_such_job", `job ${this.#id} was deleted`);
+    await this.#catchUp(job);
+    if (isFinished(job.state) || this.#unwritten || this.#stop === "leave" || this.#stop === "give_back") return job;
+    this.#granted = await this.#acquire(job);
+    if (this.#granted === null && !(await this.#recover(job))) await this.#rest(job);
+    return null;
+  }
+
+  /** A store in trouble is tried again, but not for ever. */
+  async #patiently<T>(work: () => Promise<T>): Promise<T | null> {
+    const { patience } = this.#parts;
+    try {
+      const done = await work();
+      patience.restore();
+      return done;
+    } catch (error) {
+      const pause_ms = error instanceof LeaseError && error.code === "no_such_job" ? null : patience.next();
+      if (pause_ms === null) throw error;
+      this.#options.report("warn", `the store is in trouble, trying again: ${errorText(error)}`);
+      await this.#pause(pause_ms);
+      return null;
+    }
+  }
+
+  /** What others' attempts printed; the job was read before, so that nothing comes behind the end of an attempt. */
+  async #catchUp(job: Job): Promise<void> {
+    const log = this.#logFrom(Math.max(job.token, 1));
+    while (log.attempt < job.token) {
+      await log.read();
+      const why = job.result.error === null ? "" : `: ${job.result.error}`;
+      this.#options.report("warn", `job ${job.id}: attempt ${log.attempt} ended${why}`);
+      log.turnTo(log.attempt + 1);
+    }
+    await log.read();
+  }
+
+  /** The reader, which begins there if it is new. */
+  #logFrom(attempt: number): LogReader {
+    const { store, print, report } = this.#options;
+    this.#log ??= new LogReader({
+      store,
+      job: this.#id,
+      attempt,
+      onEntry: ({ stream, bytes }) => print(stream, bytes),
+      onGap: (bytes) => report("warn", `job ${this.#id}: ${bytes} bytes of its log were not kept`),
+    });
+    return this.#log;
+  }
+
+  async #acquire({ id, state, argv, token }: Job): Promise<Lease | null> {
+    const { remote, store, report } = this.#options;
+    // A job that is only an input needs a worker with a handler.
+    if (remote || this.#stop !== null || argv.length === 0) return null;
+    if (state.name !== "pending" && (state.name !== "scheduled" || state.run_at_ms > (await store.now()))) return null;
+    await this.#register();
+    const [lease = null] = await this.#parts.manager.acquire({ job: id });
+    if (lease !== null && !this.#own) {
+      report("info", `job ${id}: ${token > 0 ? "taken over" : "nobody runs it yet"}, running it here`);
+    }
+    return lease;
+  }
+
+  async #runHere(lease: Lease): Promise<void> {
+    const { report } = this.#options;
+    if (this.#stop !== null) return this.#refuse(lease);
+    const attempt = new Attempt(lease, this.#parts.attempt_options);
+    this.#running.add(attempt);
+    this.#granted = null;
+    const timer = setInterval(() => this.#cancels.lookSoon(), LOOK_EVERY_MS);
+    try {
+      const release = await Promise.race([attempt.settled, this.#abandoned.promise]);
+      if (release === null) return;
+      const ended = release.status === "applied" ? release.change.state.name : null;
+      if (ended === "completed" || ended === "failed") this.#totals[ended] += 1;
+      const said = settledText(lease, release);
+      // How it ended for good is for whoever asked to say.
+      if (release.status === "applied" && !isFinished(release.change.state) && said !== null) report(...said);
+    } finally {
+      clearInterval(timer);
+      this.#running.delete(attempt);
+      // What it printed was passed on as it came.
+      this.#logFrom(lease.token + 1).turnTo(lease.token + 1);
+    }
+  }
+
+  /** Granted too late. */
+  async #refuse(lease: Lease): Promise<void> {
+    this.#granted = null;
+    const cancelled = { ...NOT_STARTED, cause: "cancelled", error: "cancelled" } as const;
+    await this.#parts.manager.release(lease, { end: this.#stop === "cancel" ? cancelled : NOT_STARTED });
+  }
+
+  /** True when something was recovered, perhaps our job. */
+  async #recover({ state }: Job): Promise<boolean> {
+    const { store, clock, times } = this.#options;
+    if (state.name !== "running" || clock.mono_ms() - this.#swept_ms < SWEEP_EVERY_MS) return false;
+    this.#swept_ms = clock.mono_ms();
+    const { sweep } = this.#parts;
+    const late = (await store.now()) > state.expires_at_ms + times.sweep_grace_ms;
+    const counts = late ? await sweep.scan() : await sweep.scanDead();
+    return counts !== null && counts.recovered + counts.failed + counts.cancelled > 0;
+  }
+
+  async #rest({ state }: Job): Promise<void> {
+    const due_ms = state.name === "scheduled" ? state.run_at_ms - (await this.#options.store.now()) : LOOK_EVERY_MS;
+    await this.#pause(Math.max(1, Math.min(LOOK_EVERY_MS, due_ms)));
+  }
+
+  #pause(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const cancelTimer = this.#options.clock.after(ms, () => this.#ring());
+      this.#ring = () => {
+        cancelTimer();
+        resolve();
+      };
+    });
+  }
+
+  #wake(): void {
+    this.#cancels.lookSoon();
+    this.#ring();
+  }
+
+  #register(): Promise<void> {
+    this.#registered ??= this.#parts.registration.register().then(() => {
+      mkdirSync(this.#parts.attempt_options.scratch, { mode: 0o700 });
+    });
+    return this.#registered;
+  }
+}

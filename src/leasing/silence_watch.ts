@@ -1,0 +1,174 @@
+/**
+ * Keeps watch over one attempt: warns when it is silent for half of its budget, has it stopped when the budget is used
+ * up or its time is over, and has it killed before a lease that could not be renewed runs out.
+ *
+ * It never touches the process itself: it says "stop" or "lost", and the attempt acts.
+ */
+
+import type { Clock } from "../core/clock.ts";
+import { closingMargin, nextDuty } from "../core/silence.ts";
+import type { Duty } from "../core/silence.ts";
+import type { Heartbeat } from "./heartbeat.ts";
+import type { Lease } from "./lease.ts";
+import type { LeaseManager } from "./manager.ts";
+
+export interface KeeperOptions {
+  lease: Lease;
+  heartbeat: Heartbeat;
+  manager: LeaseManager;
+  clock: Clock;
+  timeout_ms: number | null;
+  /** How long a forced stop may take. */
+  grace_ms: number;
+  onHalfSilent: () => void;
+  onStop: (cause: "silent" | "timeout") => void;
+  onLost: (why: string) => void;
+}
+
+/** Asked for on top of the grace, for the kill itself and the settle behind it. */
+const STOP_SLACK_MS = 2_000;
+const LONGEST_SLEEP_MS = 1_000;
+/** A beat in the store that is newer than ours by this was somebody else's. */
+const OTHERS_BEAT_MS = 50;
+
+export class Keeper {
+  readonly #options: KeeperOptions;
+  readonly #timeout_at_ms: number | null;
+  readonly #onBeat = () => this.#beat();
+  #warned = false;
+  #closing_asked = false;
+  #stopping = false;
+  #asking = false;
+  #over = false;
+  #cancelTimer: (() => void) | null = null;
+  #cancelCover: (() => void) | null = null;
+
+  constructor(options: KeeperOptions) {
+    this.#options = options;
+    const { clock, timeout_ms, heartbeat } = options;
+    this.#timeout_at_ms = timeout_ms === null ? null : clock.mono_ms() + timeout_ms;
+    heartbeat.addCallback(this.#onBeat);
+    this.#arm();
+  }
+
+  /** The job has been told to end: from here on only the fence counts, and the lease must cover the stop. */
+  stopping(grace_ms: number | null): void {
+    this.#stopping = true;
+    this.#cover(grace_ms);
+    this.#arm();
+  }
+
+  end(): void {
+    this.#over = true;
+    this.#cancelTimer?.();
+    this.#cancelCover?.();
+    this.#options.heartbeat.removeCallback(this.#onBeat);
+  }
+
+  #beat(): void {
+    this.#warned = false;
+    this.#closing_asked = false;
+  }
+
+  #next(): { duty: Duty; at_ms: number } {
+    const { lease, heartbeat, clock } = this.#options;
+    const now_ms = clock.mono_ms();
+    return nextDuty({
+      now_ms,
+      last_beat_ms: heartbeat.last_beat_ms,
+      deadline_ms: now_ms + lease.remaining(),
+      timeout_at_ms: this.#timeout_at_ms,
+      lease_ms: lease.lease_ms,
+      warned: this.#warned,
+      closing_asked: this.#closing_asked,
+      stopping: this.#stopping,
+      asking: this.#asking,
+    });
+  }
+
+  /**
+   * Beats move duties but not the timer: when it goes off too early it is simply set again. It never sleeps for long,
+   * because the clock it sleeps by stands still while the machine is suspended, and the lease runs on.
+   */
+  #arm(): void {
+    this.#cancelTimer?.();
+    if (this.#over) return;
+    const delay_ms = Math.min(LONGEST_SLEEP_MS, Math.max(1, this.#next().at_ms - this.#options.clock.mono_ms()));
+    this.#cancelTimer = this.#options.clock.after(delay_ms, () => {
+      this.#correct();
+      this.#fire();
+      this.#arm();
+    });
+  }
+
+  /** The clock was set ahead: the store is told at once what is left, before a sweep takes the lease for an old one. */
+  #correct(): void {
+    const { lease, clock } = this.#options;
+    if (lease.jumped() === 0) return;
+    const left_ms = lease.lease_ms - (clock.mono_ms() - this.#options.heartbeat.last_beat_ms);
+    if (left_ms > 0 && !this.#stopping) this.#extend(Math.ceil(left_ms));
+  }
+
+  #fire(): void {
+    const { duty, at_ms } = this.#next();
+    if (at_ms > this.#options.clock.mono_ms() + 0.5) return;
+    if (duty === "kill_fenced") {
+      this.end();
+      this.#options.onLost("it could not be renewed in time");
+    } else if (duty === "stop_timeout") this.#options.onStop("timeout");
+    else void this.#askAndDo(duty);
+  }
+
+  /** The job may have called `lease beat`, which only the store knows of. It may take its time; the fence does not wait. */
+  async #askAndDo(duty: Duty): Promise<void> {
+    this.#asking = true;
+    const beat_ms = this.#options.heartbeat.last_beat_ms;
+    await this.#seeBeatElsewhere();
+    this.#asking = false;
+    if (this.#over || this.#stopping || this.#options.heartbeat.last_beat_ms > beat_ms) return;
+    if (duty === "warn") {
+      this.#warned = true;
+      this.#options.onHalfSilent();
+    } else if (duty === "ask_closing") {
+      this.#closing_asked = true;
+      const { lease, grace_ms } = this.#options;
+      this.#extend(closingMargin(lease.lease_ms) + grace_ms + STOP_SLACK_MS);
+    } else this.#options.onStop("silent");
+    this.#arm();
+  }
+
+  async #seeBeatElsewhere(): Promise<void> {
+    const { lease, manager, heartbeat } = this.#options;
+    try {
+      const [job] = await manager.store.jobs([lease.job.id]);
+      if (job?.token !== lease.token || job.last_beat_at_ms === null) return;
+      const age_ms = Math.max(0, (await manager.store.now()) - job.last_beat_at_ms);
+      // Our own beats come back from there too, off by what the clocks differ.
+      if (heartbeat.elapsed() - age_ms >= OTHERS_BEAT_MS) heartbeat.beatSeen(age_ms);
+    } catch {
+      // An unreadable store has no beats to tell of.
+    }
+  }
+
+  #cover(grace_ms: number | null): void {
+    const { lease, clock } = this.#options;
+    if (grace_ms !== null) {
+      if (lease.remaining() < grace_ms + STOP_SLACK_MS) this.#extend(grace_ms + STOP_SLACK_MS);
+      return;
+    }
+    // No forced end was wanted, so the lease must live as long as the job takes.
+    this.#extend(lease.lease_ms);
+    this.#cancelCover = clock.after(lease.lease_ms / 3, () => this.#cover(null));
+  }
+
+  #extend(expires_in_ms: number): void {
+    const { lease, manager, heartbeat, onLost } = this.#options;
+    manager.renew(lease, { expires_in_ms, beat_age_ms: null, beats: heartbeat.beats }).then(
+      (answer) => {
+        if (answer.status !== "extended" && !this.#over) onLost(answer.status);
+      },
+      // Without it the fence stands: the job is killed before the lease runs out.
+      () => {},
+    );
+  }
+}

@@ -1,0 +1,138 @@
+/** What can be told about a store's jobs, workers and times, beside what its engine tells: looks, and changes nothing. */
+
+import { formatDuration } from "../core/duration.ts";
+import type { QueueCount, WorkerRecord } from "../core/records.ts";
+import { host, isProvenDead, runningFor_ms } from "../platform/machine.ts";
+import type { ExpiredLease, Finding } from "../store/queries.ts";
+import type { Store } from "../store/store.ts";
+import { quote } from "../view/quote.ts";
+import { workerState } from "../view/workers.ts";
+import { VERSION } from "../platform/build_info.ts";
+
+const MOST_LEASES = 1_000;
+/** A sweep's usual grace and the time to the next: what waits longer waits for a sweep that does not come. */
+const SWEPT_WITHIN_MS = 120_000;
+const CLOCKS_APART_MS = 5_000;
+/** Starting can take as long as a busy store makes it wait. */
+const CLOCK_STEP_MS = 60_000;
+/** Before lease existed. */
+const EARLIEST_MS = Date.UTC(2025, 0, 1);
+
+export async function checkup(store: Store, wall_ms: number): Promise<Finding[]> {
+  const now_ms = await store.now();
+  const [workers, counts, paused] = await Promise.all([store.workers(), store.counts(), store.pausedQueues()]);
+  const present = workers.filter(({ stopped_at_ms }) => stopped_at_ms === null);
+  const dead = present.filter((worker) => worker.host === host && isProvenDead(worker.process));
+  const dead_holders = dead.map(({ id }) => id);
+  const expired = await store.expired({ grace_ms: 0, dead_holders, after: null, limit: MOST_LEASES });
+  const [newest] = await store.list({ limit: 1, newest_first: true });
+  const latest_ms = Math.max(newest?.created_at_ms ?? 0, ...workers.map(({ seen_at_ms }) => seen_at_ms));
+  const alive = present.filter((worker) => !dead.includes(worker));
+  return [
+    clock({ now_ms, wall_ms, latest_ms, workers: alive }),
+    leases(expired, now_ms),
+    ...lostWorkers(alive, dead, now_ms),
+    ...waiting(counts, paused, alive),
+  ];
+}
+
+interface Times {
+  now_ms: number;
+  wall_ms: number;
+  /** The newest moment that the store knows of. */
+  latest_ms: number;
+  workers: readonly WorkerRecord[];
+}
+
+export function clock({ now_ms, wall_ms, latest_ms, workers }: Times): Finding {
+  const said = new Date(now_ms).toISOString();
+  const found = (level: "warn" | "error", value: string, advice: string): Finding => {
+    return { name: "clock", level, value, advice };
+  };
+  if (now_ms < EARLIEST_MS) return found("error", `says ${said}`, "set the clock: due times and leases depend on it");
+  if (latest_ms - now_ms > CLOCKS_APART_MS) {
+    const ahead = formatDuration(latest_ms - now_ms);
+    return found(
+      "warn",
+      `was set back: the store holds a time ${ahead} ahead`,
+      "leases granted then end late, and delayed jobs start late; keep the clock right (NTP)",
+    );
+  }
+  if (Math.abs(now_ms - wall_ms) > CLOCKS_APART_MS) {
+    const apart = formatDuration(Math.abs(now_ms - wall_ms));
+    return found(
+      "warn",
+      `${apart} apart from the store's`,
+      "the store's clock counts for jobs; set this one right (NTP)",
+    );
+  }
+  const stepped = workers.find((worker) => Math.abs(stepSince(worker, now_ms)) > CLOCK_STEP_MS);
+  if (stepped !== undefined) {
+    const step_ms = stepSince(stepped, now_ms);
+    const which = `${formatDuration(Math.abs(step_ms))} ${step_ms > 0 ? "forward" : "back"}`;
+    const advice = "workers measure their leases by another clock and are safe; delayed jobs moved with it";
+    return found("warn", `was set ${which} since worker ${stepped.id} started`, advice);
+  }
+  return { name: "clock", level: "ok", value: said, advice: null };
+}
+
+/** How far the clock has moved beside the one that nobody can set, since the worker started; 0 where it can't be told. */
+function stepSince({ process, started_at_ms, host: on }: WorkerRecord, now_ms: number): number {
+  const ran_ms = on === host ? runningFor_ms(process) : null;
+  return ran_ms === null ? 0 : now_ms - started_at_ms - ran_ms;
+}
+
+export function leases(expired: readonly ExpiredLease[], now_ms: number): Finding {
+  if (expired.length === 0) return { name: "leases", level: "ok", value: "none has run out", advice: null };
+  const waited_ms = now_ms - Math.min(...expired.map(({ expires_at_ms }) => expires_at_ms));
+  const dead = expired.filter(({ holder_dead }) => holder_dead).length;
+  const parts = [
+    ...(expired.length > dead ? [`${expired.length - dead} ran out`] : []),
+    ...(dead > 0 ? [`${dead} held by dead workers`] : []),
+  ];
+  const ids = expired.slice(0, 3).map(({ job }) => job.id);
+  const some = `job ${ids.join(", ")}${expired.length > ids.length ? " …" : ""}`;
+  return {
+    name: "leases",
+    level: waited_ms > SWEPT_WITHIN_MS ? "error" : "warn",
+    value: `${parts.join(", ")} (${some})`,
+    advice: "recover them with `lease watchdog --once`; a worker without --no-sweep, or cron, does it by itself",
+  };
+}
+
+function lostWorkers(alive: readonly WorkerRecord[], dead: readonly WorkerRecord[], now_ms: number): Finding[] {
+  const missing = alive.filter((worker) => workerState(worker, now_ms) === "missing");
+  const live = alive.filter((worker) => !missing.includes(worker));
+  const slots = live.reduce((sum, worker) => sum + worker.slots, 0);
+  const others = [...new Set(live.map(({ version }) => version).filter((version) => version !== VERSION))];
+  const findings: Finding[] = [
+    { name: "workers", level: "ok", value: `${live.length} live, ${slots} slots`, advice: null },
+    ...dead.map((worker) => lost(worker, "died without a word", "`lease watchdog --once` gives back what it held")),
+    ...missing.map((worker) => {
+      const silent = `not heard of for ${formatDuration(now_ms - worker.seen_at_ms)}`;
+      return lost(
+        worker,
+        silent,
+        `see whether pid ${worker.process.pid} on ${worker.host} lives and reaches the store`,
+      );
+    }),
+  ];
+  if (others.length === 0) return findings;
+  const value = `version ${others.join(", ")} beside this ${VERSION}`;
+  return [...findings, { name: "workers", level: "warn", value, advice: "restart them with the same version" }];
+}
+
+function lost({ id, name }: WorkerRecord, how: string, advice: string): Finding {
+  return { name: "workers", level: "warn", value: `${name === null ? id : `${name} (${id})`} ${how}`, advice };
+}
+
+function waiting(counts: readonly QueueCount[], paused: readonly string[], alive: readonly WorkerRecord[]): Finding[] {
+  const pending = counts.filter(({ state, count }) => state === "pending" && count > 0);
+  return pending.flatMap(({ queue, count }): Finding[] => {
+    const jobs = `${count} ${count === 1 ? "job waits" : "jobs wait"} in queue ${queue}`;
+    const found = (value: string, advice: string): Finding[] => [{ name: "queues", level: "warn", value, advice }];
+    if (paused.includes(queue)) return found(`${jobs}, which is paused`, `lease resume ${queue}`);
+    if (alive.some(({ queues }) => queues === null || queues.includes(queue))) return [];
+    return found(`${jobs}, and no worker serves it`, `lease worker -q ${quote(queue)}`);
+  });
+}

@@ -1,0 +1,121 @@
+/**
+ * Why jobs are not running: the facts around them, gathered with a few questions for all of them together, never one
+ * per job.
+ */
+
+import type { Job } from "../core/job.ts";
+import type { WorkerRecord } from "../core/records.ts";
+import type { UnmetDependency } from "../store/queries.ts";
+import type { Store } from "../store/store.ts";
+import { reasonOf, type Parent, type ReasonFacts } from "../view/reason.ts";
+import { workerState } from "../view/workers.ts";
+import { heldBy, leasesByEnd } from "./leases.ts";
+import { workersNow } from "./workers.ts";
+
+export interface Around {
+  reason: (job: Job, now_ms: number) => string | null;
+  /** What it still waits for. */
+  parents: (job: Job) => readonly Parent[];
+}
+
+/** Lines of up to so many jobs together are read to tell each one its place. */
+const MOST_IN_LINE = 300;
+/** With more leases than this nobody waits for the count of free slots. */
+const MOST_LEASES = 500;
+
+export async function around(store: Store, jobs: readonly Job[], now_ms: number): Promise<Around> {
+  const blocked = jobs.filter(({ state }) => state.name === "blocked").map(({ id }) => id);
+  const pending = jobs.filter(({ state }) => state.name === "pending");
+  const waiting = jobs.some(({ state }) => state.name === "pending" || state.name === "scheduled");
+  const due = jobs.some(({ state }) => state.name === "scheduled" && state.run_at_ms <= now_ms);
+  const ready = due || pending.length > 0;
+  const running = jobs.some(({ state }) => state.name === "running");
+  const [paused, workers, unmet] = await Promise.all([
+    waiting ? store.pausedQueues() : none<string>(),
+    ready || running ? workersNow(store) : none<WorkerRecord>(),
+    blocked.length > 0 ? store.parents(blocked) : none<UnmetDependency>(),
+  ]);
+  const live = workers.filter((worker) => workerState(worker, now_ms) === "live");
+  const serving = (queue: string) => live.filter(({ queues }) => queues === null || queues.includes(queue));
+  const takers = (job: Job) => serving(job.queue).filter(({ task }) => task === null || task === job.task);
+  // Where nothing moves, a place in line says nothing.
+  const moving = new Set(pending.map(({ queue }) => queue)).difference(new Set(paused));
+  const [line, free] = await Promise.all([
+    lines(
+      store,
+      [...moving].filter((queue) => serving(queue).length > 0),
+    ),
+    moving.size > 0 ? freeSlots(store, live) : null,
+  ]);
+  const dead = new Set(workers.filter(({ ended }) => ended === "dead").map(({ id }) => id));
+  const parents = parentsByJob(unmet);
+  const factsOf = (job: Job): ReasonFacts => ({
+    queue_paused: paused.includes(job.queue),
+    workers: ready ? takers(job).length : null,
+    other_tasks: ready && serving(job.queue).length > 0,
+    free_slots: free === null ? null : takers(job).reduce((sum, { id }) => sum + (free.get(id) ?? 0), 0),
+    ahead: line.ahead.get(job.id) ?? null,
+    in_line: line.lengths.get(job.queue) ?? null,
+    parents: parents.get(job.id) ?? [],
+    holder_dead: job.state.name === "running" && dead.has(job.state.holder),
+  });
+  return {
+    reason: (job, at_ms) => reasonOf(job, factsOf(job), at_ms),
+    parents: (job) => parents.get(job.id) ?? [],
+  };
+}
+
+const none = <T>(): T[] => [];
+
+function parentsByJob(unmet: readonly UnmetDependency[]): Map<number, Parent[]> {
+  const parents = new Map<number, Parent[]>();
+  for (const { job, parent, state, since_ms } of unmet) {
+    parents.set(job, [...(parents.get(job) ?? []), { id: parent, state, since_ms }]);
+  }
+  return parents;
+}
+
+/** Null: there are too many leases to tell. */
+async function freeSlots(store: Store, workers: readonly WorkerRecord[]): Promise<Map<string, number> | null> {
+  if (workers.length === 0) return null;
+  const leases = await leasesByEnd(store, { most: MOST_LEASES });
+  if (!leases.all) return null;
+  const held = await heldBy(store, workers, leases);
+  return new Map(workers.map(({ id, slots }) => [id, Math.max(0, slots - (held.get(id)?.length ?? 0))]));
+}
+
+interface Lines {
+  /** Job → how many of its queue are acquired before it; the long queues are not in here. */
+  ahead: Map<number, number>;
+  /** Queue → how many are pending in it. */
+  lengths: Map<string, number>;
+}
+
+async function lines(store: Store, queues: readonly string[]): Promise<Lines> {
+  const counts = queues.length === 0 ? [] : await store.counts();
+  const pending = counts.filter(({ queue, state }) => state === "pending" && queues.includes(queue));
+  const lengths = new Map(pending.map(({ queue, count }) => [queue, count]));
+  let room = MOST_IN_LINE;
+  const short = pending
+    .toSorted((a, b) => a.count - b.count)
+    .filter(({ count }) => (room -= count) >= 0)
+    .map(({ queue }) => queue);
+  const query = { states: ["pending"], queues: short, sort: "priority", newest_first: true } as const;
+  // One more: a job that came in between makes the line too long to be sure about it.
+  const found = short.length === 0 ? [] : await store.list({ ...query, limit: MOST_IN_LINE + 1 });
+  return { lengths, ahead: found.length > MOST_IN_LINE ? new Map() : places(found) };
+}
+
+function places(pending: readonly Job[]): Map<number, number> {
+  const before = new Map<string, number>();
+  const ranks = new Map<number, number>();
+  // The order in which they are acquired.
+  for (const { id, queue } of pending.toSorted(
+    (a, b) => b.priority - a.priority || a.run_at_ms - b.run_at_ms || a.id - b.id,
+  )) {
+    const ahead = before.get(queue) ?? 0;
+    ranks.set(id, ahead);
+    before.set(queue, ahead + 1);
+  }
+  return ranks;
+}

@@ -1,0 +1,38 @@
+/** What a sweep does besides recovery: due jobs are promoted, old checkpoints and jobs go, the store is tidied. */
+
+import type { Store } from "../store/store.ts";
+import type { Report } from "../core/report.ts";
+
+export interface HousekeepingOptions {
+  store: Store;
+  report: Report;
+  keep_checkpoints: number;
+  /** Finished jobs older than this are deleted; null: none ever is. */
+  prune_ms?: number | null;
+}
+
+/** Jobs per commit: short enough that a beat never waits long behind it. */
+const PRUNE_BATCH = 500;
+
+export async function keepHouse({ store, report, keep_checkpoints, prune_ms }: HousekeepingOptions): Promise<void> {
+  await store.promote();
+  await store.trimCheckpoints(keep_checkpoints);
+  if (prune_ms !== undefined && prune_ms !== null) {
+    const pruned = await pruneAll(store, prune_ms);
+    if (pruned > 0) report("info", `deleted ${pruned} finished ${pruned === 1 ? "job" : "jobs"}`);
+  }
+  await store.tidy();
+}
+
+async function pruneAll(store: Store, older_than_ms: number): Promise<number> {
+  let total = 0;
+  for (;;) {
+    const pruned = await store.prune({
+      older_than_ms,
+      states: ["completed", "failed", "cancelled"],
+      limit: PRUNE_BATCH,
+    });
+    total += pruned;
+    if (pruned < PRUNE_BATCH) return total;
+  }
+}

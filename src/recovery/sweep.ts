@@ -1,0 +1,291 @@
+/**
+ * Recovery: finds running jobs whose lease ended, or whose worker is provably gone from this machine, clears away what
+ * is left of them, and gives them back or ends them as core decides. Any number of sweeps may run at once: each write
+ * rechecks that the job is still exactly as it was found.
+ */
+
+import { JUMP_TRUST_MS } from "../core/clock.ts";
+import type { Clock, MachineTime, Random } from "../core/clock.ts";
+import { errorText, isStoreTrouble } from "../core/errors.ts";
+import type { SweepCounts, WorkerRecord } from "../core/records.ts";
+import { isRefusal, transition, type Change } from "../core/transition.ts";
+import { host, isProvenDead, machineTime } from "../platform/machine.ts";
+import type { ExpiredLease } from "../store/queries.ts";
+import type { RecoverRequest } from "../store/store.ts";
+import type { HousekeepingOptions } from "./housekeeping.ts";
+import { keepHouse } from "./housekeeping.ts";
+import { lastLines } from "./last_lines.ts";
+import { LAST_LINES } from "../runner/log/tail.ts";
+import { killRemains, MarkedProcesses } from "./leftovers.ts";
+import { Sparing } from "../core/repeated_trouble.ts";
+
+export interface RecoverySweepOptions extends HousekeepingOptions {
+  clock: Clock;
+  random: Random;
+  /** What LEASE_STORE told the jobs. */
+  store_url: string;
+  grace_ms: number;
+  every_ms: number;
+  /** Between two looks for workers that died on this machine, once started; none unless it is given. */
+  dead_every_ms?: number;
+  /** Write an error checkpoint for each recovered job. */
+  checkpoints: boolean;
+  /** The machine's own, unless a test has another. */
+  machine_time?: () => MachineTime;
+}
+
+export interface SweepStatistics {
+  running: boolean;
+  total_scans: number;
+  total_recovered: number;
+  total_failed: number;
+  last_scan: SweepCounts | null;
+}
+
+/** Jobs per commit: short enough that a beat never waits long behind it. */
+export const PAGE = 1_000;
+/** A grace that no lease ever outlives. */
+const NEVER_MS = 2 ** 50;
+
+export class RecoverySweep {
+  readonly #options: RecoverySweepOptions;
+  readonly #statistics: SweepStatistics = {
+    running: false,
+    total_scans: 0,
+    total_recovered: 0,
+    total_failed: 0,
+    last_scan: null,
+  };
+  #cancelTimer: (() => void) | null = null;
+  #cancelDead: (() => void) | null = null;
+  /** Counts the starts. */
+  #turns = 0;
+  #current: Promise<unknown> | null = null;
+  /** For dead workers. */
+  #looking: Promise<unknown> | null = null;
+
+  readonly #trouble: Sparing;
+
+  constructor(options: RecoverySweepOptions) {
+    this.#options = options;
+    this.#trouble = new Sparing(options.clock);
+  }
+
+  statistics(): SweepStatistics {
+    return { ...this.#statistics };
+  }
+
+  /** Sweeps now and then every `every_ms`, a little apart from others that started at the same moment. */
+  start(onScan: (counts: SweepCounts) => void = () => {}): void {
+    if (this.#statistics.running) return;
+    this.#statistics.running = true;
+    const turns = ++this.#turns;
+    const again = (delay_ms: number) => {
+      this.#cancelTimer = this.#options.clock.after(delay_ms, () => {
+        this.#current = this.scan()
+          .then(
+            (counts) => {
+              this.#trouble.over();
+              onScan(counts);
+            },
+            (error) => {
+              if (this.#trouble.again() !== null) this.#options.report("error", `sweep failed: ${errorText(error)}`);
+            },
+          )
+          .then(() => {
+            // Stopped, perhaps started anew, in the meantime: then this is not ours to go on with.
+            if (this.#statistics.running && this.#turns === turns) {
+              again(this.#options.every_ms * (0.9 + 0.2 * this.#options.random()));
+            }
+          });
+      });
+    };
+    again(0);
+    if (this.#options.dead_every_ms !== undefined) this.#watchDead(turns, this.#options.dead_every_ms, onScan);
+  }
+
+  #watchDead(turns: number, every_ms: number, onScan: (counts: SweepCounts) => void): void {
+    this.#cancelDead = this.#options.clock.after(every_ms, () => {
+      const looked = this.scanDead().then((counts) => counts !== null && onScan(counts));
+      // The sweeps report a store that can't be used.
+      this.#looking = looked.catch(() => {});
+      void this.#looking.then(() => {
+        if (this.#statistics.running && this.#turns === turns) this.#watchDead(turns, every_ms, onScan);
+      });
+    });
+  }
+
+  async stop(options: { wait?: boolean; timeout_ms?: number } = {}): Promise<void> {
+    this.#statistics.running = false;
+    this.#cancelTimer?.();
+    this.#cancelDead?.();
+    if (options.wait === false || (this.#current ?? this.#looking) === null) return;
+    let cancelLate = () => {};
+    const late = new Promise<void>((done) => {
+      cancelLate = this.#options.clock.after(options.timeout_ms ?? 10_000, done);
+    });
+    await Promise.race([Promise.all([this.#current, this.#looking]), late]);
+    cancelLate();
+  }
+
+  /** One pass over everything. */
+  async scan(): Promise<SweepCounts> {
+    const dead = await this.#deadWorkers();
+    const counts = await this.#recoverAll(dead, await this.#graceNow());
+    await keepHouse(this.#options);
+    this.#remember(counts);
+    return counts;
+  }
+
+  /** Only what workers that died on this machine left behind: cheap enough for every second. */
+  async scanDead(): Promise<SweepCounts | null> {
+    const dead = await this.#deadWorkers();
+    if (dead.length === 0) return null;
+    const counts = await this.#recoverAll(dead, NEVER_MS);
+    this.#remember(counts);
+    return counts;
+  }
+
+  /** After a jump of the clock live workers get one interval to put their leases right; the dead are dead anyway. */
+  async #graceNow(): Promise<number> {
+    const { store, grace_ms, every_ms, report, machine_time = machineTime } = this.#options;
+    if (!(await store.noticeJump(machine_time(), Math.max(every_ms, 2 * JUMP_TRUST_MS)))) return grace_ms;
+    report("warn", "the clock was set ahead or the machine slept: leases that seem over are left to the next sweep");
+    return NEVER_MS;
+  }
+
+  async #deadWorkers(): Promise<WorkerRecord[]> {
+    const workers = await this.#options.store.workers({ live_on: host });
+    return workers.filter((worker) => isProvenDead(worker.process));
+  }
+
+  async #recoverAll(dead: readonly WorkerRecord[], grace_ms: number): Promise<SweepCounts> {
+    const { store, clock, checkpoints } = this.#options;
+    const started_ms = clock.mono_ms();
+    const counts = noCounts();
+    const dead_holders = dead.map(({ id }) => id);
+    let after: { expires_at_ms: number; id: number } | null = null;
+    for (;;) {
+      const query = { grace_ms, dead_holders, after, limit: PAGE, last_chunks: checkpoints ? LAST_LINES : 0 };
+      const page: ExpiredLease[] = await store.expired(query);
+      await this.#recoverPage(page, counts);
+      const last = page.at(-1);
+      if (last === undefined || page.length < PAGE) break;
+      after = { expires_at_ms: last.expires_at_ms, id: last.job.id };
+    }
+    for (const worker of dead) {
+      this.#options.report("warn", `worker ${worker.id} died without a word`);
+      await store.saveWorker({ ...worker, stopped_at_ms: await store.now(), ended: "dead" });
+    }
+    counts.scan_duration_ms = Math.round(clock.mono_ms() - started_ms);
+    if (counts.expired_found > 0) await store.noteRecovery(counts);
+    return counts;
+  }
+
+  async #recoverPage(page: readonly ExpiredLease[], counts: SweepCounts): Promise<void> {
+    if (page.length === 0) return;
+    counts.expired_found += page.length;
+    const requests: RecoverRequest[] = [];
+    // One moment for all, so that the store finds many that end alike.
+    const now_ms = await this.#options.store.now();
+    const marked = new MarkedProcesses(this.#options.store_url);
+    for (const lease of page) {
+      try {
+        counts.orphans_killed += await this.#clear(lease, marked);
+        const request = this.#decide(lease, now_ms);
+        if (request !== null) requests.push(request);
+      } catch (error) {
+        counts.errors += 1;
+        this.#options.report("error", `job ${lease.job.id} could not be recovered: ${errorText(error)}`);
+      }
+    }
+    await this.#write(requests, counts);
+  }
+
+  /** One that can't be written must not keep the others from it: they are then written one by one. */
+  async #write(requests: readonly RecoverRequest[], counts: SweepCounts): Promise<void> {
+    if (requests.length === 0) return;
+    try {
+      const answers = await this.#options.store.recover(requests);
+      for (const [index, request] of requests.entries()) if (answers[index] === "recovered") count(counts, request);
+    } catch (error) {
+      // Not about any of them: the others would only wait as long for the same answer.
+      if (isStoreTrouble(error)) throw error;
+      if (requests.length > 1) {
+        for (const request of requests) await this.#write([request], counts);
+        return;
+      }
+      counts.errors += 1;
+      this.#options.report("error", `job ${requests[0]?.id} could not be recovered: ${errorText(error)}`);
+    }
+  }
+
+  /** Nobody is killed for a lease that was put right since it was read; the write has a fence of its own. */
+  async #isSame({ job, expires_at_ms }: ExpiredLease): Promise<boolean> {
+    const [now] = await this.#options.store.jobs([job.id]);
+    return now?.state.name === "running" && now.token === job.token && now.state.expires_at_ms === expires_at_ms;
+  }
+
+  /** Nothing of the old attempt may run when the next one starts. */
+  async #clear(lease: ExpiredLease, marked: MarkedProcesses): Promise<number> {
+    const { job, attempt } = lease;
+    if (attempt.host !== host) return 0;
+    const remains = { job: job.id, before_token: job.token + 1, process: attempt.process };
+    return killRemains(remains, marked, this.#options.clock, () => this.#isSame(lease));
+  }
+
+  #decide(lease: ExpiredLease, now_ms: number): RecoverRequest | null {
+    const { random, grace_ms, checkpoints } = this.#options;
+    const { job, attempt, expires_at_ms } = lease;
+    const cause = lease.holder_dead ? "lost" : "expired";
+    const change = transition(job, { type: "recover", cause, grace_ms }, { now_ms, random });
+    if (isRefusal(change)) return null;
+    const last_lines = lastLines(lease.last_chunks);
+    const audit = {
+      holder: attempt.worker,
+      host: attempt.host,
+      last_lines,
+      granted_at_ms: attempt.started_at_ms,
+      expires_at_ms,
+    };
+    return {
+      id: job.id,
+      token: job.token,
+      change: withLastLine(change, last_lines.at(-1) ?? null),
+      process: null,
+      expires_at_ms,
+      audit: checkpoints ? audit : null,
+    };
+  }
+
+  #remember(counts: SweepCounts): void {
+    this.#statistics.total_scans += 1;
+    this.#statistics.total_recovered += counts.recovered;
+    this.#statistics.total_failed += counts.failed;
+    this.#statistics.last_scan = counts;
+  }
+}
+
+function withLastLine(change: Change, last_line: string | null): Change {
+  return last_line === null || change.ended === null ? change : { ...change, ended: { ...change.ended, last_line } };
+}
+
+function count(counts: SweepCounts, { change, audit }: RecoverRequest): void {
+  if (change.state.name === "failed") counts.failed += 1;
+  else if (change.state.name === "cancelled") counts.cancelled += 1;
+  else counts.recovered += 1;
+  if (audit !== null) counts.checkpoints_created += 1;
+}
+
+function noCounts(): SweepCounts {
+  return {
+    expired_found: 0,
+    recovered: 0,
+    failed: 0,
+    cancelled: 0,
+    checkpoints_created: 0,
+    orphans_killed: 0,
+    errors: 0,
+    scan_duration_ms: 0,
+  };
+}

@@ -1,0 +1,31 @@
+/** What a new job is as columns. Settings are stored as what differs from the defaults: a default job costs no text. */
+
+import { DEFAULT_SETTINGS } from "../../core/job.ts";
+import type { JobSettings } from "../../core/job.ts";
+
+type Text = string | null;
+type Int = number | null;
+
+/** Zero stands for a learned lease, as a lease of no time can't be asked for. */
+export const LEASE_AUTO = 0;
+
+export function leaseColumn(settings: JobSettings): Int {
+  return settings.lease_ms === "auto" ? LEASE_AUTO : settings.lease_ms;
+}
+
+/** The settings that have no column of their own and are not the default; null when there are none. */
+export function settingsColumn(settings: JobSettings): Text {
+  if (settings === DEFAULT_SETTINGS) return null;
+  const { retries: _retries, lease_ms: _lease_ms, ...rest } = settings;
+  const own: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(rest)) {
+    const usual = DEFAULT_SETTINGS[name as keyof JobSettings];
+    if (value !== usual && JSON.stringify(value) !== JSON.stringify(usual)) own[name] = value;
+  }
+  return Object.keys(own).length === 0 ? null : JSON.stringify(own);
+}
+
+export function envColumn(env: Readonly<Record<string, string>>): Text {
+  for (const _ in env) return JSON.stringify(env);
+  return null;
+}

@@ -1,0 +1,166 @@
+/**
+ * Who holds what: grants, extensions, the process behind a grant, and what it prints.
+ */
+
+import { lossReason } from "../../core/transition.ts";
+import type { SqlRow } from "../../platform/platform.ts";
+import type { AcquireRequest, Acquirer, ExtendAnswer, ExtendRequest, Grant, LogWrite, ProcessNote } from "../store.ts";
+import { toJob, toProcess } from "../shared/rows.ts";
+import type { Statements } from "./prepared.ts";
+
+/** Due jobs that are promoted in one commit: few enough that a beat never waits long behind it. */
+const PROMOTE_LIMIT = 5_000;
+
+/** So few are granted one by one: a statement for any number takes twice as long to begin. */
+const FEW = 8;
+
+/** `all` is false when more are due than one commit should take. */
+export function promote(statements: Statements, now_ms: number): { count: number; all: boolean } {
+  const count = statements.get("promote").run(now_ms, PROMOTE_LIMIT).changes;
+  return { count, all: count < PROMOTE_LIMIT };
+}
+
+/** Null when there is more to promote first: only then is it known whose turn it is. */
+export function acquire(statements: Statements, request: AcquireRequest, now_ms: number): Grant[] | null {
+  if (isDue(statements, now_ms) && !promote(statements, now_ms).all) return null;
+  const rows: SqlRow[] = [];
+  if (request.job !== undefined) return acquireOne(statements, request.job, request, now_ms);
+  if (request.queues === null) {
+    while (rows.length < request.count) {
+      const queue = firstReady(statements, null, request.task)?.["queue"] as string | undefined;
+      const granted = queue === undefined ? [] : acquireFrom(statements, queue, 1, request, now_ms);
+      if (granted.length === 0) break;
+      rows.push(...granted);
+    }
+  } else {
+    for (const queue of request.queues) {
+      if (rows.length >= request.count) break;
+      rows.push(...acquireFrom(statements, queue, request.count - rows.length, request, now_ms));
+    }
+  }
+  return rows.map((row) => toGrant(statements, row, request, now_ms));
+}
+
+/** That job, if it is pending. */
+export function acquireOne(statements: Statements, id: number, acquirer: Acquirer, now_ms: number): Grant[] {
+  const rows = statements.get("acquireOne").all(acquirer.holder, now_ms, acquirer.lease_ms, id);
+  return rows.map((row) => toGrant(statements, row, acquirer, now_ms));
+}
+
+export function isDue(statements: Statements, now_ms: number): boolean {
+  const due_ms = statements.get("nextDue").get()?.["at_ms"] as number | null;
+  return due_ms !== null && due_ms <= now_ms;
+}
+
+/** Whether an acquire could find anything, by reading alone. */
+export function mayAcquire(statements: Statements, request: AcquireRequest, now_ms: number): boolean {
+  if (isDue(statements, now_ms) || request.job !== undefined) return true;
+  if (request.queues === null) return (statements.get("nextQueue").get("")?.["queue"] ?? null) !== null;
+  return request.queues.some((queue) => statements.get("anyReady").get(queue) !== null);
+}
+
+function acquireFrom(
+  statements: Statements,
+  queue: string,
+  count: number,
+  request: AcquireRequest,
+  now_ms: number,
+): SqlRow[] {
+  const { holder, lease_ms, task } = request;
+  const all = (name: "ready" | "acquire") => {
+    const params = [holder, now_ms, lease_ms, queue, count];
+    return task === null ? statements.get(name).all(...params) : statements.get(`${name}Task`).all(...params, task);
+  };
+  if (count > FEW) return all("acquire").toSorted(byTurn);
+  const granted = all("ready").map(({ id = null }) => statements.get("acquireOne").get(holder, now_ms, lease_ms, id));
+  return granted.filter((row) => row !== null);
+}
+
+/** RETURNING promises no order. */
+function byTurn(a: SqlRow, b: SqlRow): number {
+  return (
+    (b["priority"] as number) - (a["priority"] as number) ||
+    (a["run_at_ms"] as number) - (b["run_at_ms"] as number) ||
+    (a["id"] as number) - (b["id"] as number)
+  );
+}
+
+/** The pending job whose turn is first among these queues, or among all; paused ones don't count. */
+export function firstReady(
+  statements: Statements,
+  queues: readonly string[] | null,
+  task: string | null,
+): SqlRow | null {
+  const head = statements.get(task === null ? "readyHead" : "readyHeadTask");
+  let best: SqlRow | null = null;
+  for (const queue of queues ?? readyQueues(statements)) {
+    const row = task === null ? head.get(queue) : head.get(queue, task);
+    if (row !== null && (best === null || byTurn(row, best) < 0)) best = row;
+  }
+  return best;
+}
+
+/** Steps from queue to queue through the index. */
+function* readyQueues(statements: Statements): Generator<string> {
+  const next = statements.get("nextQueue");
+  for (let row = next.get(""); row !== null && row["queue"] !== null; row = next.get(row["queue"] as string)) {
+    yield row["queue"] as string;
+  }
+}
+
+function toGrant(statements: Statements, row: SqlRow, request: Acquirer, now_ms: number): Grant {
+  const id = row["id"] as number;
+  const token = row["token"] as number;
+  row["input"] = statements.get("inputOf").get(id)?.["data"] ?? null;
+  const job = toJob(row);
+  const expires_at_ms = row["expires_at_ms"] as number;
+  const lease_ms = expires_at_ms - now_ms;
+  statements.get("insertAttempt").run(id, token, request.holder, request.host, now_ms, lease_ms);
+  const grant = { job, lease_ms, expires_at_ms, checkpoint: null, previous: null };
+  if (token === 1) return grant;
+  const previous = statements.get("previousProcess").get(id, token, request.host);
+  return {
+    ...grant,
+    checkpoint: (statements.get("lastProgress").get(id)?.["text"] as string | undefined) ?? null,
+    previous: previous === null ? null : toProcess(previous),
+  };
+}
+
+export function extend(statements: Statements, requests: readonly ExtendRequest[], now_ms: number): ExtendAnswer[] {
+  return requests.map((request) => {
+    const { id, token, beat_age_ms } = request;
+    const beat_at_ms = beat_age_ms === null ? null : now_ms - beat_age_ms;
+    const wanted_ms = (beat_at_ms ?? now_ms) + request.expires_in_ms;
+    const at_least = beat_at_ms !== null && request.at_least === true ? 1 : 0;
+    const { progress = null, message = null } = request;
+    const floor_ms = now_ms - (request.jumped_ms ?? 0);
+    const row = statements
+      .get("extend")
+      .get(id, token, wanted_ms, beat_at_ms, progress, message, now_ms, at_least, floor_ms);
+    if (row === null) return { status: lossOf(statements, id, token) };
+    statements.get("countBeats").run(id, token, request.beats);
+    const expires_at_ms = row["expires_at_ms"] as number;
+    return { status: "extended", expires_at_ms, cancel_requested: row["cancel_requested_at_ms"] !== null };
+  });
+}
+
+/** Why a holder's write found no row. A job that is gone altogether counts as expired. */
+export function lossOf(statements: Statements, id: number, token: number): "expired" | "conflict" {
+  const row = statements.get("fence").get(id);
+  return row === null ? "expired" : lossReason({ token: row["token"] as number }, token);
+}
+
+export function noteProcess(statements: Statements, notes: readonly ProcessNote[]): void {
+  for (const { id, token, boot_id, pid, pid_started } of notes) {
+    statements.get("noteProcess").run(id, token, boot_id, pid, pid_started);
+  }
+}
+
+export function appendLogs(statements: Statements, writes: readonly LogWrite[]): void {
+  for (const { id, token, chunks, head_bytes, keep_from } of writes) {
+    const row = statements.get("fence").get(id);
+    if (row === null || row["state"] !== "running" || row["token"] !== token) continue;
+    for (const { start, bytes, data } of chunks) statements.get("insertLog").run(id, token, start, bytes, data);
+    if (keep_from > head_bytes) statements.get("trimLog").run(id, token, head_bytes, keep_from);
+  }
+}

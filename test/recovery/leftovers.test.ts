@@ -1,0 +1,93 @@
+import { afterEach, describe, expect, test } from "bun:test";
+import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { systemClock } from "../../src/platform/clock.ts";
+import { identify } from "../../src/platform/machine.ts";
+import { killRemains, MarkedProcesses } from "../../src/recovery/leftovers.ts";
+import { groupLives } from "../../src/runner/group.ts";
+import { eventually } from "../runner/fixture.ts";
+
+const STORE = "/nowhere/lease.db";
+const started: number[] = [];
+
+afterEach(() => {
+  for (const pid of started.splice(0)) {
+    try {
+      process.kill(-pid, "SIGKILL");
+    } catch {
+      // It is gone, as it should be.
+    }
+  }
+});
+
+/** A process group that runs on; with `job` it knows what it belongs to. */
+async function group(job: { id: number; token: number; store?: string } | null, text = "sleep 60"): Promise<number> {
+  const marks = job && {
+    LEASE_JOB_ID: String(job.id),
+    LEASE_TOKEN: String(job.token),
+    LEASE_STORE: job.store ?? STORE,
+  };
+  const env = { PATH: process.env["PATH"] ?? "", ...marks };
+  const child = spawn("/bin/sh", ["-c", text], { detached: true, stdio: "ignore", env });
+  started.push(child.pid!);
+  // Its environment is the one it was given only once it has become the shell.
+  const environment = (): string => readFileSync(`/proc/${child.pid}/environ`, "latin1");
+  if (job !== null) await eventually(() => environment().includes("LEASE_TOKEN"), "it runs");
+  return child.pid!;
+}
+
+const kill = (remains: Parameters<typeof killRemains>[0]): Promise<number> =>
+  killRemains(remains, new MarkedProcesses(STORE), systemClock);
+
+describe("what is left of an attempt", () => {
+  test("is killed as a whole when it was noted and is provably the same process", async () => {
+    const pid = await group(null, "sleep 60 & sleep 60 & wait");
+    expect(await kill({ job: 1, before_token: 2, process: identify(pid) })).toBe(1);
+    expect(groupLives(pid)).toBe(false);
+  });
+
+  test("is left alone when its pid belongs to a younger process", async () => {
+    const pid = await group(null);
+    const { pid_started, ...rest } = identify(pid);
+    expect(await kill({ job: 1, before_token: 2, process: { ...rest, pid_started: pid_started - 1 } })).toBe(0);
+    expect(groupLives(pid)).toBe(true);
+  });
+
+  test("is left alone when it was noted before this boot, or without a start time", async () => {
+    const pid = await group(null);
+    const process = identify(pid);
+    expect(await kill({ job: 1, before_token: 2, process: { ...process, boot_id: "earlier" } })).toBe(0);
+    expect(await kill({ job: 1, before_token: 2, process: { ...process, pid_started: 0 } })).toBe(0);
+    expect(groupLives(pid)).toBe(true);
+  });
+
+  test("is killed when only its leader is gone, and its members say whose they are", async () => {
+    const pid = await group({ id: 7, token: 1 }, "sleep 60 & exec sleep 0.05");
+    const noted = identify(pid);
+    await eventually(() => identify(pid).pid_started === 0, "the leader is gone");
+    expect(await kill({ job: 7, before_token: 2, process: noted })).toBe(1);
+    expect(groupLives(pid)).toBe(false);
+  });
+
+  test("is found by its marks when nobody could note it", async () => {
+    const pid = await group({ id: 7, token: 1 });
+    expect(await kill({ job: 7, before_token: 2, process: null })).toBe(1);
+    expect(groupLives(pid)).toBe(false);
+  });
+
+  test("is none of the same attempt or a later one", async () => {
+    const pid = await group({ id: 7, token: 2 });
+    expect(await kill({ job: 7, before_token: 2, process: null })).toBe(0);
+    expect(groupLives(pid)).toBe(true);
+  });
+
+  test("is none of another job, or of the same id in another store", async () => {
+    const [other, elsewhere] = [await group({ id: 8, token: 1 }), await group({ id: 7, token: 1, store: "/other.db" })];
+    expect(await kill({ job: 7, before_token: 2, process: null })).toBe(0);
+    expect([groupLives(other), groupLives(elsewhere)]).toEqual([true, true]);
+  });
+
+  test("is nothing where nothing is left", async () => {
+    expect(await kill({ job: 7, before_token: 2, process: null })).toBe(0);
+  });
+});

@@ -1,0 +1,116 @@
+/** Sweeps on a machine whose clock is set, or that sleeps. */
+
+import { describe, expect } from "bun:test";
+import { Registration } from "../../src/worker/registration.ts";
+import { benchTest as test, LEASE_MS } from "../leasing/fixture.ts";
+import { counted, DEAD, EVERY_MS, register, SWEEP_GRACE_MS, sweepOf } from "./sweeps.ts";
+
+const HOUR_MS = 3_600_000;
+
+describe("a sweep after the clock was set ahead", () => {
+  test("leaves leases alone that seem over, and takes them an interval later", async (b) => {
+    const { job } = await b.granted();
+    const said: string[] = [];
+    const sweep = sweepOf(b, { report: (_level, text) => said.push(text) });
+    await sweep.scan();
+    b.clock.jumpWall(HOUR_MS);
+    expect(await sweep.scan()).toEqual(counted({}));
+    expect(said).toEqual([expect.stringContaining("the clock was set ahead or the machine slept")]);
+    await b.pass(EVERY_MS - 1_000);
+    expect(await sweep.scan()).toEqual(counted({}));
+    await b.pass(1_000);
+    expect(await sweep.scan()).toMatchObject({ expired_found: 1, recovered: 1 });
+    expect(await b.stateOf(job.id)).toBe("pending");
+  });
+
+  test("knows of a jump that happened before it began, from what another had seen", async (b) => {
+    await b.granted();
+    await sweepOf(b).scan();
+    b.clock.jumpWall(HOUR_MS);
+    const fresh = sweepOf(b, { store: await b.reopen() });
+    expect(await fresh.scan()).toEqual(counted({}));
+  });
+
+  test("knows of a jump as the first sweep ever, from the worker that holds the lease", async (b) => {
+    const { store, clock } = b;
+    const machine_time = () => ({ boot_id: "boot", uptime_ms: clock.mono_ms(), suspends: 0 });
+    const activity = () => ({ slots: 1, draining: false, completed: 0, failed: 0 });
+    const about = { name: null, version: "0", queues: null, task: null, refresh_ms: HOUR_MS, random: () => 0.5 };
+    const worker = new Registration({ store, clock, activity, machine_time, ...about });
+    await worker.register();
+    await b.granted();
+    clock.jumpWall(HOUR_MS);
+    expect(await sweepOf(b, { machine_time }).scan()).toEqual(counted({}));
+    worker.leave();
+  });
+
+  test("gives back at once what a dead worker held", async (b) => {
+    const of_living = await b.granted();
+    const of_dead = await b.granted({}, b.managerOf("w2"));
+    const sweep = sweepOf(b);
+    await sweep.scan();
+    b.clock.jumpWall(HOUR_MS);
+    await register(b, "w2", DEAD);
+    expect(await sweep.scan()).toMatchObject({ recovered: 1 });
+    expect(await b.stateOf(of_dead.job.id)).toBe("pending");
+    expect(await b.stateOf(of_living.job.id)).toBe("running");
+  });
+
+  test("counts a sleep of the machine as a jump, though its clocks agree", async (b) => {
+    await b.granted();
+    const sweep = (suspends: number) =>
+      sweepOf(b, { machine_time: () => ({ boot_id: "boot", uptime_ms: b.clock.mono_ms(), suspends }) });
+    await sweep(4).scan();
+    await b.pass(HOUR_MS, HOUR_MS);
+    expect(await sweep(5).scan()).toEqual(counted({}));
+    await b.pass(EVERY_MS);
+    expect(await sweep(5).scan()).toMatchObject({ recovered: 1 });
+  });
+
+  test("does not take a lease whose holder put it right in the meantime", async (b) => {
+    const lease = await b.granted();
+    const sweep = sweepOf(b);
+    await sweep.scan();
+    b.clock.jumpWall(HOUR_MS);
+    await sweep.scan();
+    expect(await b.manager.renew(lease, { expires_in_ms: LEASE_MS, beat_age_ms: 0, beats: 1 })).toMatchObject({
+      status: "extended",
+    });
+    await b.pass(EVERY_MS);
+    expect(await sweep.scan()).toEqual(counted({}));
+  });
+});
+
+describe("a sweep after the clock was set back", () => {
+  test("cuts leases to their length from now", async (b) => {
+    const { job } = await b.granted();
+    const sweep = sweepOf(b);
+    await sweep.scan();
+    b.clock.jumpWall(-HOUR_MS);
+    await sweep.scan();
+    expect(await b.expiryOf(job.id)).toBe(b.clock.wall_ms() + LEASE_MS);
+    await b.pass(LEASE_MS + SWEEP_GRACE_MS + 1);
+    expect(await sweep.scan()).toMatchObject({ recovered: 1 });
+  });
+
+  test("keeps the pause before a retry as long as it was, and the moments that people chose", async (b) => {
+    const lease = await b.granted();
+    const sweep = sweepOf(b);
+    await sweep.scan();
+    const end = {
+      cause: "exit",
+      exit_code: 1,
+      signal: null,
+      error: "exit code 1",
+      output: null,
+      last_line: null,
+    } as const;
+    await b.manager.release(lease, { end: { ...end, beats: 0 } });
+    const chosen = b.clock.wall_ms() + 60_000;
+    const put_off = await b.enqueue({ run_at_ms: chosen });
+    b.clock.jumpWall(-HOUR_MS);
+    await sweep.scan();
+    expect((await b.job(lease.job.id)).state).toEqual({ name: "scheduled", run_at_ms: b.clock.wall_ms() + 1_000 });
+    expect((await b.job(put_off)).state).toEqual({ name: "scheduled", run_at_ms: chosen });
+  });
+});

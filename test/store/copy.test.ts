@@ -1,0 +1,208 @@
+/** Copies between stores of either kind: everything, in both directions, begun again after any interruption. */
+
+import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { LeaseError } from "../../src/core/errors.ts";
+import { systemClock, systemRandom } from "../../src/platform/clock.ts";
+import { copyStore } from "../../src/store/copy/copy.ts";
+import { openPostgres } from "../../src/store/postgres/open.ts";
+import { openSqlite } from "../../src/store/sqlite/open.ts";
+import type { Store } from "../../src/store/store.ts";
+import { KINDS, type Transfer } from "../../src/store/copy/transfer.ts";
+import { acquireRequest, audit, only, Subject } from "../contract/subject.ts";
+import { end, newJob } from "../support/jobs.ts";
+import { newSchema } from "../support/postgres.ts";
+
+setDefaultTimeout(30_000);
+
+const clearing: (() => unknown)[] = [];
+afterAll(async () => {
+  for (const clear of clearing.toReversed()) await clear();
+});
+
+async function sqlite(): Promise<Store> {
+  const folder = mkdtempSync(join(tmpdir(), "lease-copy-"));
+  clearing.push(() => rmSync(folder, { recursive: true, force: true }));
+  const store = await openSqlite(join(folder, "lease.db"), { clock: systemClock, random: systemRandom });
+  clearing.push(() => store.close());
+  return store;
+}
+
+async function postgres(): Promise<Store> {
+  const schema = await newSchema();
+  clearing.push(() => schema.drop());
+  const store = await openPostgres(schema.url, { clock: systemClock, random: systemRandom });
+  clearing.push(() => store.close());
+  return store;
+}
+
+const ENGINES = { SQLite: sqlite, PostgreSQL: postgres };
+const WAYS = Object.keys(ENGINES).flatMap((from) =>
+  Object.keys(ENGINES).map((to) => [from, to] as [keyof typeof ENGINES, keyof typeof ENGINES]),
+);
+
+/** Something of everything. */
+async function fill(store: Store): Promise<void> {
+  const s = new Subject({ store, slack_ms: 0 } as never);
+  const done = await s.granted({ key: "k", task: "t", input: new Uint8Array([1, 255, 10]), env: { Ä: "\u{1F980}" } });
+  const { id, token } = done.job;
+  const chunk = (start: number) => ({ start, bytes: 3, data: new Uint8Array([0, start, 255]) });
+  await store.appendLogs([{ id, token, chunks: [chunk(0), chunk(3)], head_bytes: 0, keep_from: 0 }]);
+  await store.checkpoint([{ id, token, text: 'half "way" \\ \n{},NULL' }]);
+  await store.extend([{ id, token, expires_in_ms: 60_000, beat_age_ms: 0, beats: 7, progress: 12.5, message: "ü" }]);
+  await s.settle(done, end("success", { output: "a\0b", last_line: "bye\0" }));
+  const failed = await s.granted({ settings: { retries: 0, lease_ms: "auto" } });
+  const request = await s.ending(failed.job, end("exit"), { audit: audit(), gaps: { 5: 2 } });
+  await store.settle([request]);
+  const running = await s.granted({ argv: ["NULL", "", "{}", '"'] });
+  const beat = { expires_in_ms: 600_000, beat_age_ms: 0, beats: 3 };
+  await store.extend([{ id: running.job.id, token: 1, ...beat }]);
+  const [blocked] = await s.enqueue({ after: [running.job.id] }, { delay_ms: 60_000, priority: -3 }, { queue: "ü" });
+  await store.setPaused(["mail", "ü"], true);
+  await s.finished("cancelled", { queue: "gone", priority: 9 });
+  await store.prune({ older_than_ms: 0, states: ["cancelled"], limit: 9 });
+  expect(blocked).toBe(running.job.id + 1);
+}
+
+async function rowsOf(store: Store): Promise<unknown> {
+  const transfer = await store.transfer();
+  const rows = await Promise.all(KINDS.map((kind) => transfer.read(kind, null, 99)));
+  return rows.map((all) => all.map((row) => row.map((cell) => (cell instanceof Uint8Array ? [...cell] : cell))));
+}
+
+describe.each(WAYS)("from %s to %s", (from_engine, to_engine) => {
+  test("every job and all that belongs to it arrive as they were, and life goes on there", async () => {
+    const [from, to] = [await ENGINES[from_engine](), await ENGINES[to_engine]()];
+    await fill(from);
+    const before = await rowsOf(from);
+    const { counts } = await copyStore({ from, to, force: false });
+    expect(counts).toMatchObject({
+      jobs: 6,
+      inputs: 1,
+      attempts: 3,
+      checkpoints: 2,
+      logs: 2,
+      dependencies: 1,
+      queues: 2,
+      learned: 1,
+    });
+    expect(await rowsOf(to)).toEqual(before as never);
+    expect(await rowsOf(from)).toEqual(before as never);
+
+    const ids = [1, 2, 3, 4, 5, 6];
+    expect(await to.jobs(ids)).toEqual(await from.jobs(ids));
+    for (const id of ids) expect(await to.attempts(id)).toEqual(await from.attempts(id));
+    expect(await to.counts()).toEqual(await from.counts());
+    expect(await to.retryCounts()).toEqual(await from.retryCounts());
+    expect(await to.pausedQueues()).toEqual(["mail", "ü"]);
+    expect(await to.learned(["queue default"])).toEqual(await from.learned(["queue default"]));
+
+    // The id of a job that was deleted does not come back, and the end of a job frees those that wait for it.
+    const [running] = (await to.jobs([3])) as [NonNullable<Awaited<ReturnType<Store["jobs"]>>[number]>];
+    const s = new Subject({ store: to, slack_ms: 0 } as never);
+    expect(await to.settle([await s.ending(running, end("success"))])).toEqual([{ status: "applied" }]);
+    expect(await s.stateOf(4)).toBe("pending");
+    expect(only(await to.enqueue([newJob()])).id).toBe(8);
+    expect(only(await to.acquire(acquireRequest({ queues: ["default"] }))).job.id).toBe(4);
+  });
+});
+
+describe("a copy", () => {
+  test("of an empty store is an empty store", async () => {
+    const { counts } = await copyStore({ from: await sqlite(), to: await postgres(), force: false });
+    expect(Object.values(counts).every((count) => count === 0)).toBe(true);
+  });
+
+  test("of more rows than one page has them all", async () => {
+    const [from, to] = [await sqlite(), await postgres()];
+    await from.enqueue(Array.from({ length: 2_500 }, (_, index) => newJob({ argv: [String(index)] })));
+    expect((await copyStore({ from, to, force: false })).counts.jobs).toBe(2_500);
+    expect(await to.counts()).toEqual([{ queue: "default", state: "pending", count: 2_500 }]);
+  });
+
+  test("that was interrupted anywhere is begun again by doing the same again", async () => {
+    const [from, to] = [await sqlite(), await postgres()];
+    await fill(from);
+    for (const stop_at of ["write attempts", "write logs", "finish", "read learned"]) {
+      const failing = interrupted(to, stop_at);
+      await expect(copyStore({ from, to: failing, force: false })).rejects.toThrow("interrupted");
+    }
+    await copyStore({ from, to, force: false });
+    expect(await rowsOf(to)).toEqual((await rowsOf(from)) as never);
+  });
+
+  test("is refused into a store that holds jobs, or an unfinished copy of another, or into itself", async () => {
+    const [from, other, to] = [await sqlite(), await sqlite(), await postgres()];
+    await fill(from);
+    await other.enqueue([newJob()]);
+    await expect(copyStore({ from, to: other, force: true })).rejects.toThrow("holds jobs already");
+    await expect(copyStore({ from, to: from, force: true })).rejects.toThrow("onto itself");
+    await expect(copyStore({ from, to: interrupted(to, "finish"), force: true })).rejects.toThrow("interrupted");
+    await expect(copyStore({ from: other, to, force: true })).rejects.toThrow("an unfinished copy of");
+  });
+
+  test("is refused while workers are live on either side, unless forced", async () => {
+    const [from, to] = [await sqlite(), await sqlite()];
+    const process = { boot_id: "b", pid: 1, pid_started: 1 };
+    const times = { started_at_ms: 1, seen_at_ms: 1, stopped_at_ms: null, ended: null };
+    const more = {
+      name: null,
+      host: "h",
+      version: "1",
+      queues: null,
+      slots: 1,
+      task: null,
+      draining: false,
+      completed: 0,
+      failed: 0,
+    };
+    await from.saveWorker({ id: "w1", process, ...times, ...more });
+    await expect(copyStore({ from, to, force: false })).rejects.toThrow("live workers (w1)");
+    await expect(copyStore({ from: to, to: from, force: false })).rejects.toThrow("live workers (w1)");
+    await copyStore({ from, to, force: true });
+  });
+
+  test("that differs from its source is told, and not taken for one", async () => {
+    const [from, to] = [await sqlite(), await postgres()];
+    await fill(from);
+    const careless = replacing(to, (transfer) => ({
+      write: (kind, rows) => transfer.write(kind, kind === "logs" ? rows.slice(1) : rows),
+    }));
+    const error = await copyStore({ from, to: careless, force: false }).catch((reason: unknown) => reason);
+    if (!(error instanceof LeaseError)) throw new Error(`expected a LeaseError, got ${String(error)}`);
+    expect([error.exit_code, error.message]).toEqual([125, expect.stringContaining("differs in its logs")]);
+    expect(await (await to.transfer()).mark()).toBe(from.location);
+  });
+});
+
+/** The store with some of its transfer's verbs replaced. */
+function replacing(store: Store, change: (transfer: Transfer) => Partial<Transfer>): Store {
+  return new Proxy(store, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name, target);
+      if (name !== "transfer") return typeof value === "function" ? value.bind(target) : value;
+      return async () => {
+        const transfer = await target.transfer();
+        const changed = change(transfer) as Record<string, unknown>;
+        return new Proxy(transfer, {
+          get(own, verb) {
+            const own_verb: unknown = Reflect.get(own, verb, own);
+            return changed[String(verb)] ?? (typeof own_verb === "function" ? own_verb.bind(own) : own_verb);
+          },
+        });
+      };
+    },
+  });
+}
+
+function interrupted(store: Store, at: string): Store {
+  const [verb = "", stop_kind] = at.split(" ");
+  return replacing(store, (transfer) => ({
+    [verb]: async (kind: unknown, ...rest: unknown[]) => {
+      if (stop_kind === undefined || kind === stop_kind) throw new Error("interrupted");
+      return (Reflect.get(transfer, verb) as (...args: unknown[]) => unknown).call(transfer, kind, ...rest);
+    },
+  }));
+}

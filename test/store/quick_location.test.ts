@@ -1,0 +1,111 @@
+/** The quick look at a store's place: it may only ever say yes where the thorough one would. */
+
+import { afterAll, describe, expect, test } from "bun:test";
+import {
+  chmodSync,
+  chownSync,
+  mkdirSync,
+  mkdtempSync,
+  rmSync,
+  statSync,
+  statfsSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import process from "node:process";
+import { quickFiles } from "../../src/platform/quick_files.ts";
+import { preparePlace } from "../../src/store/sqlite/location.ts";
+import { quickPlace } from "../../src/store/sqlite/quick_location.ts";
+
+const top = mkdtempSync(join(tmpdir(), "lease-quick-"));
+afterAll(() => rmSync(top, { recursive: true }));
+
+let places = 0;
+
+/** A store as lease leaves it. */
+function place(): string {
+  const folder = join(top, String(++places));
+  mkdirSync(folder, { mode: 0o700 });
+  const path = join(folder, "lease.db");
+  for (const part of [path, `${path}-wal`, `${path}-shm`]) writeFileSync(part, "x", { mode: 0o600 });
+  return path;
+}
+
+function files() {
+  const quick = quickFiles();
+  if (quick === null) throw new Error("the C library can't be called here");
+  return quick;
+}
+
+describe.if(process.platform === "linux")("the quick look at a store's place", () => {
+  test("says yes to one of our own, and tells where it really is", () => {
+    const path = place();
+    expect(quickPlace(files(), path)).toEqual({ path, wal_bytes: 1 });
+    const link = join(top, "link.db");
+    symlinkSync(path, link);
+    expect(quickPlace(files(), link)).toEqual({ path, wal_bytes: 1 });
+    expect(preparePlace(link, { trust: false, create: false })).toBe(path);
+  });
+
+  const DOUBTS: [string, (path: string) => void][] = [
+    ["a file that others can write", (path) => chmodSync(path, 0o620)],
+    ["a file that anybody can write", (path) => chmodSync(path, 0o602)],
+    ["a folder that others can write", (path) => chmodSync(join(path, ".."), 0o770)],
+    ["a folder like /tmp", (path) => chmodSync(join(path, ".."), 0o1777)],
+    ["a log that others can write", (path) => chmodSync(`${path}-wal`, 0o660)],
+    ["shared memory that others can write", (path) => chmodSync(`${path}-shm`, 0o666)],
+    ["no log yet", (path) => rmSync(`${path}-wal`)],
+    ["no store yet", (path) => rmSync(path)],
+    [
+      "a folder in its place",
+      (path) => {
+        rmSync(path);
+        mkdirSync(path);
+      },
+    ],
+    [
+      "a link to nowhere",
+      (path) => {
+        rmSync(path);
+        symlinkSync("/nowhere/lease.db", path);
+      },
+    ],
+  ];
+  for (const [what, spoil] of DOUBTS) {
+    test(`leaves ${what} to the thorough one`, () => {
+      const path = place();
+      spoil(path);
+      expect(quickPlace(files(), path)).toBeNull();
+    });
+  }
+
+  test.if(process.getuid?.() === 0)("leaves what belongs to others to the thorough one", () => {
+    const path = place();
+    chownSync(path, 12_345, 12_345);
+    expect(quickPlace(files(), path)).toBeNull();
+  });
+
+  test("leaves names to the thorough one that no file can have", () => {
+    expect(quickPlace(files(), "")).toBeNull();
+    expect(quickPlace(files(), `${place()}\0x`)).toBeNull();
+  });
+});
+
+describe.if(process.platform === "linux")("files without node:fs", () => {
+  test("are told like node:fs tells them", () => {
+    const path = place();
+    chmodSync(path, 0o640);
+    const { mode, uid, size } = statSync(path);
+    expect(files().stat(path)).toEqual({ mode, uid, size });
+    expect(files().stat(join(top, "none"))).toBeNull();
+    expect(files().fileSystem(top)).toBe(statfsSync(top).type >>> 0);
+    expect(files().realPath(join(top, ".", "none"))).toBeNull();
+  });
+
+  test("say how much was written, and nothing where it can't be", () => {
+    expect(files().write(-1, new TextEncoder().encode("x"))).toBe(0);
+    expect(files().write(1, new Uint8Array(0))).toBe(0);
+  });
+});

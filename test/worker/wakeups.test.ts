@@ -1,0 +1,97 @@
+/** Wake-ups are for those who wait: who has work enough does not listen, and misses nothing by it. */
+
+import { describe, expect, test } from "bun:test";
+import { News } from "../../src/worker/wakeups.ts";
+import type { Store } from "../../src/store/store.ts";
+import { poolTest } from "./pools.ts";
+
+function listener() {
+  const watching = new Set<() => void>();
+  const watch = (changed: () => void) => {
+    watching.add(changed);
+    return () => watching.delete(changed);
+  };
+  let heard = 0;
+  const news = new News({ watch } as unknown as Store, () => (heard += 1));
+  return { news, watching, heard: () => heard };
+}
+
+const MANY = 100;
+
+describe("news", () => {
+  test("are listened to by whoever got less than it asked for, which may have missed some before", () => {
+    const { news, watching, heard } = listener();
+    expect(news.missed(false)).toBe(true);
+    expect(news.missed(false)).toBe(false);
+    expect(watching.size).toBe(1);
+    for (const changed of watching) changed();
+    expect(heard()).toBe(1);
+  });
+
+  test("are not listened to any more after many full answers in a row, until one is not full", () => {
+    const { news, watching } = listener();
+    news.missed(false);
+    for (let i = 0; i < MANY; i++) {
+      expect(news.missed(true)).toBe(false);
+      if (i === 0) expect(watching.size).toBe(1);
+    }
+    expect(watching.size).toBe(0);
+    expect(news.missed(false)).toBe(true);
+    expect(watching.size).toBe(1);
+  });
+
+  test("are listened to on while full answers are few", () => {
+    const { news, watching } = listener();
+    for (let i = 0; i < MANY; i++) news.missed(i % 10 !== 0);
+    expect(watching.size).toBe(1);
+  });
+
+  test("that the system has no watch for are left to the poll, and asked for again", () => {
+    let tries = 0;
+    const watch = () => {
+      tries += 1;
+      throw new Error("ENOSPC: no space left on device, watch");
+    };
+    const news = new News({ watch } as unknown as Store, () => {});
+    expect([news.missed(false), news.missed(false), tries]).toEqual([false, false, 2]);
+  });
+
+  test("end", () => {
+    const { news, watching } = listener();
+    news.missed(false);
+    news.end();
+    expect(watching.size).toBe(0);
+  });
+});
+
+describe("a worker that was never out of work for a while", () => {
+  poolTest("hears of a new job when it is", async (b) => {
+    await b.scripts("true", 200);
+    await b.started({ slots: 2 });
+    await b.settles(200);
+    await b.scripts("true");
+    await b.settles(201);
+  });
+
+  poolTest("hears that the last job it may take is to be cancelled", async (b) => {
+    await b.scripts("true", 200);
+    const [last = 0] = await b.scripts(`echo x >> ${b.file("begun")}; sleep 60`, 1);
+    await b.started({ slots: 1, max_jobs: 201 });
+    await b.written("begun");
+    await b.other.cancel([last], null);
+    await b.settles(201);
+    expect(b.settled.at(-1)).toEqual({ id: last, state: "cancelled" });
+  });
+
+  poolTest("hears that a job is to be cancelled which is not as short", async (b) => {
+    await b.scripts("true", 200);
+    const [long] = await b.scripts("sleep 60", 1);
+    await b.scripts("true", 5);
+    await b.started({ slots: 1 });
+    await b.settles(200);
+    await b.other.cancel([long ?? 0], null);
+    // What was acquired ahead is given back first.
+    for (let count = 201; !b.settled.some(({ id }) => id === long); count++) await b.settles(count);
+    expect(b.settled.find(({ id }) => id === long)?.state).toBe("cancelled");
+  });
+});
