@@ -3,32 +3,33 @@
 import { LeaseError, errorText } from "../core/errors.ts";
 import { INPUT_LIMIT_BYTES } from "../core/job.ts";
 import type { NewJob } from "../core/job.ts";
+import { checkTogether } from "../core/job_fields.ts";
 import { systemClock } from "../platform/clock.ts";
 import { lazyFs } from "../platform/lazy.ts";
-import type { Io } from "./define.ts";
+import { flagName, type Io } from "./define.ts";
 import { readStdin } from "./context.ts";
 import { plainJob, type JobArgs, type JobLists } from "./plain_job.ts";
 
 export async function newJob(args: JobArgs, lists: JobLists, words: readonly string[], io: Io): Promise<NewJob> {
-  const job = plainJob(args, lists, words, io.env);
-  const text = (name: "input" | "at" | "delay") => args[name] as string | undefined;
-  return { ...job, input: await inputOf(text("input")), run_at_ms: await momentOf(text("at"), text("delay")) };
-}
-
-async function momentOf(at: string | undefined, delay: string | undefined): Promise<number | null> {
-  if (at === undefined) return null;
-  if (delay !== undefined) throw new LeaseError("usage", "--at and --delay both say when: give one of them");
+  checkTogether(
+    (name) => name !== "if_exists" && args[name] !== undefined,
+    (name) => `--${flagName(name)}`,
+  );
+  const stdin = args.input === "-" ? await readStdin(INPUT_LIMIT_BYTES) : null;
   // Loaded only when asked for: most jobs run at once, and every enqueue pays for what is loaded.
-  const { parseAt } = await import("../config/at.ts");
-  return parseAt(at, "--at", systemClock.wall_ms());
+  const at = args.at === undefined ? null : await import("../config/at.ts");
+  return plainJob(args, lists, words, io.env, {
+    input: (text, name) => stdin ?? inputOf(text, (path) => readInput(path, `${name} ${text}`)),
+    moment: (text, name) => at?.parseAt(text, name, systemClock.wall_ms()) ?? 0,
+  });
 }
 
-async function inputOf(input: string | undefined): Promise<Uint8Array | null> {
-  if (input === undefined) return null;
-  if (input === "-") return readStdin(INPUT_LIMIT_BYTES);
-  if (!input.startsWith("@")) return new TextEncoder().encode(input);
-  if (input.startsWith("@@")) return new TextEncoder().encode(input.slice(1));
-  return readInput(input.slice(1), `--input ${input}`);
+const encoder = new TextEncoder();
+
+/** `@FILE` is what is in a file, `@@…` a text that begins with @. */
+export function inputOf(text: string, read: (path: string) => Uint8Array): Uint8Array {
+  if (!text.startsWith("@")) return encoder.encode(text);
+  return text.startsWith("@@") ? encoder.encode(text.slice(1)) : read(text.slice(1));
 }
 
 /** At most one byte more than is allowed, which tells that there was more; `name` is what the error calls it. */

@@ -21,7 +21,6 @@ import { withStore } from "../cli/context.ts";
 import { exitCodeOf } from "../cli/exit_code.ts";
 import { JOB_FLAGS, JOB_LISTS } from "../cli/job_flags.ts";
 import { newJob } from "../cli/new_job.ts";
-import type { JobArgs } from "../cli/plain_job.ts";
 import { Output } from "../cli/output.ts";
 import { signalCode } from "../cli/repeat.ts";
 import { tellWhyWaiting } from "../cli/waiting.ts";
@@ -37,11 +36,9 @@ export default command({
   args: {
     ...JOB_FLAGS,
     retry_on: {
-      type: "enum",
-      options: JOB_FLAGS.retry_on.options,
+      ...JOB_FLAGS.retry_on,
       description: "Retry after any failure, or only when whoever ran it was lost",
       fallback: "lost; any with --retries, --backoff or --fatal-exit",
-      section: JOB_FLAGS.retry_on.section,
     },
     if_done: {
       type: "enum",
@@ -100,7 +97,7 @@ export default command({
       throw new LeaseError("usage", `--${name.replace("_", "-")} says what to do about a --key: give that as well`);
     }
     const retry_on = args.retry_on ?? (RETRY_FLAGS.some((name) => args[name] !== undefined) ? "any" : "lost");
-    const job = await newJob({ ...args, retry_on } as JobArgs, lists, rest, io);
+    const job = await newJob({ ...args, retry_on }, lists, rest, io);
     const wanted = job.argv.length === 0 && job.input === null && key !== null ? null : job;
     if (wanted !== null) checkNewJob(wanted);
     const { lease_ms } = job.settings;

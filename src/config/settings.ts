@@ -8,6 +8,9 @@
  * job's own queue.
  */
 
+import { JOB_FIELD_NAMES, jobField } from "../core/job_fields.ts";
+import { SWITCH } from "../core/values.ts";
+
 /**
  * What a value may be. `text`: text or a number, read like the flag's. `switch`: true or false. `list`: several texts.
  * `path`: a file, in lease.toml from where that is. `place`: the same, or an address.
@@ -18,23 +21,11 @@ export type Table = Readonly<Record<string, SettingKind>>;
 
 export const SHARED_SETTINGS = { store: "place", color: "text", verbose: "switch" } as const satisfies Table;
 
-const JOB_SETTINGS = {
-  queue: "text",
-  task: "text",
-  if_exists: "text",
-  priority: "text",
-  retries: "text",
-  backoff: "text",
-  retry_on: "text",
-  fatal_exit: "text",
-  lease: "text",
-  beat: "text",
-  timeout: "text",
-  pty: "switch",
-  env: "list",
-  log_limit: "text",
-  output_limit: "text",
-} as const satisfies Table;
+const JOB_SETTINGS: Table = Object.fromEntries(
+  JOB_FIELD_NAMES.map((name) => [name, jobField(name)] as const)
+    .filter(([, { configurable }]) => configurable)
+    .map(([name, { value, repeatable }]) => [name, repeatable ? "list" : value === SWITCH ? "switch" : "text"]),
+);
 
 export const COMMAND_SETTINGS: Readonly<Record<string, Table>> = {
   enqueue: JOB_SETTINGS,

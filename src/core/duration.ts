@@ -12,10 +12,10 @@ export const LONGEST_MS = 3_650 * UNIT_MS.d;
 
 const PART = /(\d+(?:\.\d+)?)(ms|s|m|h|d|w)/gy;
 
-/** `name` is what the error calls the value, for example `--lease`. */
-export function parseDuration(text: string, name: string): number {
+/** A time in whole milliseconds, or what is wrong with it and, where the problem does not name it, with which text. */
+export function readDuration(text: string): { value: number } | { problem: string; about: string | null } {
   const trimmed = text.trim();
-  if (trimmed === "0") return 0;
+  if (trimmed === "0") return { value: 0 };
   let total_ms = 0;
   PART.lastIndex = 0;
   let end = 0;
@@ -23,15 +23,23 @@ export function parseDuration(text: string, name: string): number {
     total_ms += Number(match[1]) * UNIT_MS[match[2] as Unit];
     end = PART.lastIndex;
   }
-  if (trimmed === "" || end !== trimmed.length) throw new LeaseError("usage", notADuration(trimmed, name));
-  if (total_ms > LONGEST_MS) throw new LeaseError("usage", `${name} ${trimmed} is too long: at most 3650d`);
-  return Math.round(total_ms);
+  if (trimmed === "" || end !== trimmed.length) return { problem: notADuration(trimmed), about: trimmed };
+  if (total_ms > LONGEST_MS) return { problem: `${trimmed} is too long: at most 3650d`, about: null };
+  return { value: Math.round(total_ms) };
 }
 
-function notADuration(text: string, name: string): string {
+/** `name` is what the error calls the value, for example `--lease`. */
+export function parseDuration(text: string, name: string): number {
+  const read = readDuration(text);
+  if ("value" in read) return read.value;
+  const about = read.about === null ? "" : `"${read.about}" `;
+  throw new LeaseError("usage", `${name} ${about}${read.problem}`);
+}
+
+function notADuration(text: string): string {
   const hint = /^\d+$/.test(text) ? ` (did you mean ${text}s?)` : "";
   const negative = text.startsWith("-") ? "can't be negative" : "is not a duration";
-  return `${name} "${text}" ${negative}: write 500ms, 30s, 5m, 2h or 1d${hint}`;
+  return `${negative}: write 500ms, 30s, 5m, 2h or 1d${hint}`;
 }
 
 /** The two largest units that matter: `5m`, `1h30m`, `450ms`, `2.5s`. */

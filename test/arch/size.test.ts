@@ -1,4 +1,4 @@
-/** Files stay under 300 lines and functions under 60. oxlint measures; these tests prove that .oxlintrc.json makes it. */
+/** Files stay under 400 lines and functions under 60. oxlint measures; these tests prove that .oxlintrc.json makes it. */
 
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -29,9 +29,9 @@ function broken(path: string, source: string): string[] {
 }
 
 describe("the size limits of source files", () => {
-  test("a file of 300 lines passes, one of 301 does not", () => {
-    expect(broken("src/core/fits.ts", lines(300, "export {};"))).toEqual([]);
-    expect(broken("src/core/long.ts", lines(301, "export {};"))).toEqual(["eslint(max-lines)"]);
+  test("a file of 400 lines passes, one of 401 does not", () => {
+    expect(broken("src/core/fits.ts", lines(400, "export {};"))).toEqual([]);
+    expect(broken("src/core/long.ts", lines(401, "export {};"))).toEqual(["eslint(max-lines)"]);
   });
 
   test("a function of 60 lines passes, one of 61 does not", () => {

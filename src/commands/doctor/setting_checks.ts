@@ -3,29 +3,37 @@
  * By what the flag's help calls its value: the readers are those of the commands, without the limits that only they know.
  */
 
-import { parseBackoff, parseBytes, parseEnv, parseExitRanges, parseGrace, parseInteger } from "../../config/values.ts";
-import type { Env } from "../../config/location.ts";
 import { calibrate } from "../../core/calibration.ts";
 import { parseDuration } from "../../core/duration.ts";
+import {
+  AGE,
+  BACKOFF,
+  DURATION,
+  ENV,
+  EXIT_CODES,
+  GRACE,
+  integer,
+  LEASE,
+  readValue,
+  SIZE,
+  type Value,
+  type Variables,
+} from "../../core/values.ts";
 import { errorText } from "../../core/errors.ts";
 import { checkName } from "../../core/check_job.ts";
+import { draftJob, JOB_FIELDS } from "../../core/job_fields.ts";
+import type { Env } from "../../config/location.ts";
 import { flagName, type AnyCommand } from "../../cli/define.ts";
 import type { Scanned } from "../../cli/scan.ts";
 import { nameOrigin, type Origins } from "../../cli/settings.ts";
 
-type Reader = (text: string, name: string, env: Env) => unknown;
+const NOTHING_ELSE = { folder: String, moment: Number, input: () => new Uint8Array() };
 
 /** Null: any text will do. */
-export const READERS: Readonly<Record<string, Reader | null>> = {
-  N: (text, name) => parseInteger(text, name),
-  TIME: parseDuration,
-  TIMES: parseBackoff,
-  "TIME|never": parseGrace,
-  "TIME|auto": (text, name) => (text === "auto" ? null : parseDuration(text, name)),
-  AGE: parseDuration,
-  SIZE: parseBytes,
-  CODES: parseExitRanges,
-  "A,B=1": parseEnv,
+export const READERS: Readonly<Record<string, Value<unknown> | null>> = {
+  ...Object.fromEntries(
+    [integer(), DURATION, BACKOFF, GRACE, LEASE, AGE, SIZE, EXIT_CODES, ENV].map((value) => [value.hint, value]),
+  ),
   NAME: null,
   FOLDER: null,
   "PATH|URL": null,
@@ -46,7 +54,10 @@ export function refusedSettings(command: AnyCommand, scanned: Scanned, origins: 
     const reader = READERS[command.flags[key]?.valueHint ?? ""];
     for (const value of values.filter((text) => typeof text === "string")) {
       if (key === "queue" || key === "task") attempt(() => checkName(key, value));
-      attempt(() => reader?.(value, `--${flagName(key)}`, env));
+      attempt(() => {
+        const read = reader && readValue(reader, value, `--${flagName(key)}`);
+        if (reader === ENV) JOB_FIELDS.env.set(draftJob("/"), read as Variables, "--env", { ...NOTHING_ELSE, env });
+      });
     }
   }
   // Only where each of them could be read do the rules between them mean anything.

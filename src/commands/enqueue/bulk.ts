@@ -5,8 +5,10 @@
 
 import { statSync } from "node:fs";
 import process from "node:process";
-import type { LineContext } from "../../config/job_line.ts";
-import { jobOfLine } from "../../config/job_line.ts";
+import { resolve } from "node:path";
+import { parseAt } from "../../config/at.ts";
+import { jobOfLine } from "../../config/job_json.ts";
+import type { FieldContext } from "../../core/job_fields.ts";
 import { errorText, LeaseError } from "../../core/errors.ts";
 import { INPUT_LIMIT_BYTES } from "../../core/job.ts";
 import type { NewJob } from "../../core/job.ts";
@@ -17,7 +19,7 @@ import type { Source } from "./bulk_lines.ts";
 import { closeSource, groupsOf, openSource } from "./bulk_lines.ts";
 import type { Io } from "../../cli/define.ts";
 import { withStore } from "../../cli/context.ts";
-import { readInput } from "../../cli/new_job.ts";
+import { inputOf, readInput } from "../../cli/new_job.ts";
 
 export interface BulkOptions {
   from: string;
@@ -120,14 +122,14 @@ class Batches implements AsyncIterable<readonly NewJob[]> {
 
 function jsonReader({ defaults }: BulkOptions, io: Io): Reader {
   const now_ms = systemClock.wall_ms();
-  const context: LineContext = {
-    defaults,
-    folder: process.cwd(),
+  const here = process.cwd();
+  const context: FieldContext = {
     env: io.env,
-    now_ms,
-    readInput: readPlainFile,
+    folder: (path) => resolve(here, path),
+    moment: (text, name) => parseAt(text, name, now_ms),
+    input: (text, name) => inputOf(text, (path) => readPlainFile(resolve(here, path), `${name} ${text}`)),
   };
-  return (line) => (line.trim() === "" ? null : jobOfLine(line, context));
+  return (line) => (line.trim() === "" ? null : jobOfLine(line, defaults, context));
 }
 
 /** The store is locked meanwhile: what might keep us waiting is refused. */

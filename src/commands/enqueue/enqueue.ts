@@ -6,7 +6,6 @@ import { command } from "../../cli/define.ts";
 import { withInbox } from "../../cli/context.ts";
 import { JOB_FLAGS, JOB_LISTS } from "../../cli/job_flags.ts";
 import { newJob } from "../../cli/new_job.ts";
-import type { JobArgs } from "../../cli/plain_job.ts";
 
 const BULK = "Many at once";
 
@@ -64,7 +63,7 @@ export default command({
     if (from === "-" && args.input === "-") {
       throw new LeaseError("usage", "--from and --input can't both read stdin: give one of them a file");
     }
-    const job = await newJob(args as JobArgs, lists, rest, io);
+    const job = await newJob(args, lists, rest, io);
     if (from !== undefined) {
       const { enqueueBulk } = await import("./bulk.ts");
       return enqueueBulk({ from, lines, defaults: job, shell: args.shell }, args, io);

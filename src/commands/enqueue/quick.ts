@@ -17,7 +17,7 @@ import { quickEnqueue } from "../../store/quick.ts";
 import { scan, type Grammar } from "../../cli/scan.ts";
 import { SHARED_FLAGS } from "../../cli/shared.ts";
 import { JOB_FLAGS } from "../../cli/job_flags.ts";
-import { plainJob, type JobArgs, type JobLists } from "../../cli/plain_job.ts";
+import { plainJob } from "../../cli/plain_job.ts";
 
 /** The flags it understands. A line with any other one, also one that is added some day, is the whole command's. */
 const UNDERSTOOD = [
@@ -46,9 +46,6 @@ export const QUICK_GRAMMAR: Grammar = {
   repeat: ["env"],
   rest: "command",
 };
-/** What the others say when they are not given. */
-const NOT_GIVEN = { if_exists: "skip" } as const;
-const NO_LISTS = { after: [], after_any: [] } as const;
 /** Read by the whole command; the store is all that is read here. */
 const SETTINGS = variableName("enqueue", "");
 const NOT_READ = ["color", "verbose", "config"] as const satisfies (keyof typeof SHARED_SETTINGS | "config")[];
@@ -76,12 +73,7 @@ function describe(files: QuickFiles, words: readonly string[], env: Env): { stor
   try {
     const { args, lists, rest } = scan(QUICK_GRAMMAR, words);
     if (findConfig(undefined, env, (path) => files.stat(path) !== null) !== null) return null;
-    const job = plainJob(
-      { ...NOT_GIVEN, ...args } as unknown as JobArgs,
-      { ...NO_LISTS, ...lists } as unknown as JobLists,
-      rest,
-      env,
-    );
+    const job = plainJob(args, lists, rest, env);
     checkNewJob(job);
     const chosen = (args["store"] as string | undefined) ?? nonEmpty(env["LEASE_STORE"]);
     return { store: storeLocation(chosen, env), job };

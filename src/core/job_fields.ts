@@ -1,0 +1,321 @@
+/**
+ * Everything that can be said about a job when it is made, one row per field. The name is that of the flag (`retry_on`
+ * for `--retry-on`), of the JSON and of lease.toml. From these rows come the flags and their help, JSON Lines, lease.toml
+ * and its variables, the library's `enqueue`, completions, and what `inspect` says of a job's settings; so a new field
+ * is a row here and what it means.
+ */
+
+import { LeaseError } from "./errors.ts";
+import { BEATS, DEFAULT_QUEUE, DEFAULT_SETTINGS, type JobSettings, type NewJob } from "./job.ts";
+import {
+  BACKOFF,
+  choice,
+  DURATION,
+  ENV,
+  EXIT_CODES,
+  IDS,
+  integer,
+  LEASE,
+  SIZE,
+  SWITCH,
+  textValue,
+  WORDS,
+  type Value,
+} from "./values.ts";
+import { backoffWording, bytesWording, durationWording, rangesWording, retriesWording } from "./wording.ts";
+
+type Writable<T> = { -readonly [K in keyof T]: T[K] };
+
+/** A job that is being put together. */
+export interface JobDraft extends Writable<NewJob> {
+  settings: Writable<JobSettings>;
+}
+
+/** What a field may have to ask of the world around it. */
+export interface FieldContext {
+  env: Readonly<Record<string, string | undefined>>;
+  /** An absolute path for one that may be relative. */
+  folder: (path: string) => string;
+  /** `name` is what an error calls the field. */
+  moment: (text: string, name: string) => number;
+  input: (text: string, name: string) => Uint8Array;
+}
+
+/** How the command line and help have it. */
+interface FieldFlag {
+  alias?: string;
+  description: string;
+  /** What holds when it is not given, in words. */
+  fallback?: string;
+  section?: string;
+}
+
+export interface JobField<T = unknown> {
+  value: Value<T>;
+  /** Null: the words of the command line say it. */
+  flag: FieldFlag | null;
+  /** May come from a variable or lease.toml: not what makes one job different from the next. */
+  configurable: boolean;
+  /** The flag may be given more than once; together they are one list, by commas. */
+  repeatable: boolean;
+  /** `name` is what an error calls the field. */
+  set: (job: JobDraft, value: T, name: string, context: FieldContext) => void;
+  setting?: Setting;
+}
+
+/** A field that is one of the job's settings, with what people read about it. */
+interface Setting {
+  name: keyof JobSettings;
+  wording: (settings: JobSettings) => string;
+}
+
+interface Row<T> {
+  value: Value<T>;
+  alias?: string;
+  description: string;
+  fallback?: string;
+  section?: string;
+  configurable?: boolean;
+  repeatable?: boolean;
+}
+
+function field<T, V extends Value<T>>(
+  { value, configurable = false, repeatable = false, ...flag }: Row<T> & { value: V },
+  set: JobField<T>["set"],
+): JobField<T> & { value: V } {
+  return { value, flag, configurable, repeatable, set };
+}
+
+function setting<K extends keyof JobSettings, V extends Value<NonNullable<JobSettings[K]>>>(
+  name: K,
+  row: Row<NonNullable<JobSettings[K]>> & { value: V },
+  wording: (value: JobSettings[K]) => string,
+): JobField<NonNullable<JobSettings[K]>> & { value: V } {
+  const set = (job: JobDraft, value: NonNullable<JobSettings[K]>) => {
+    (job.settings as Pick<JobSettings, K>)[name] = value;
+  };
+  const made = field<NonNullable<JobSettings[K]>, V>({ configurable: true, section: RUNNING, ...row }, set);
+  return { ...made, setting: { name, wording: (settings) => wording(settings[name]) } };
+}
+
+const RUNNING = "How it runs";
+const ORDER = "When it runs";
+
+export const JOB_FIELDS = {
+  argv: {
+    value: WORDS,
+    flag: null,
+    configurable: false,
+    repeatable: false,
+    set: (job, words) => (job.argv = words),
+  } as JobField<readonly string[]>,
+  shell: field(
+    { value: textValue("LINE"), alias: "c", description: "Run this line by sh -c instead of a command" },
+    (job, line, name) => {
+      if (line.trim() === "") throw new LeaseError("usage", `${name} is empty: write the line to run`);
+      job.argv = ["sh", "-c", line];
+    },
+  ),
+  queue: field(
+    {
+      value: textValue("NAME", "queues"),
+      alias: "q",
+      description: "Queue to put it in",
+      fallback: DEFAULT_QUEUE,
+      configurable: true,
+    },
+    (job, queue) => (job.queue = queue),
+  ),
+  task: field(
+    {
+      value: textValue("NAME", "tasks"),
+      alias: "t",
+      description: "Label to find, wait for and cancel it by",
+      configurable: true,
+    },
+    (job, task) => (job.task = task),
+  ),
+  input: field(
+    { value: textValue("TEXT|@FILE|-", "at_file"), description: "What the job reads on its standard input" },
+    (job, text, name, context) => (job.input = context.input(text, name)),
+  ),
+  key: field(
+    { value: textValue("KEY"), alias: "k", description: "At most one live job has this key" },
+    (job, key) => (job.key = key),
+  ),
+  if_exists: field(
+    {
+      value: choice(["skip", "fail", "replace"]),
+      description: "When a live job has the key: print its id, fail, or take its place",
+      fallback: "skip",
+      configurable: true,
+    },
+    (job, answer) => (job.if_exists = answer),
+  ),
+  priority: field(
+    {
+      value: integer(),
+      alias: "p",
+      description: "Higher goes first",
+      fallback: "0",
+      section: ORDER,
+      configurable: true,
+    },
+    (job, priority) => (job.priority = priority),
+  ),
+  delay: field({ value: DURATION, description: "Not before this time has passed", section: ORDER }, (job, delay_ms) => {
+    job.delay_ms = delay_ms;
+    job.run_at_ms = null;
+  }),
+  at: field(
+    {
+      value: textValue("MOMENT"),
+      description: "Not before then: 18:30, tomorrow 9:00, 2026-12-24 18:00, or RFC 3339",
+      section: ORDER,
+    },
+    (job, text, name, context) => {
+      job.run_at_ms = context.moment(text, name);
+      job.delay_ms = 0;
+    },
+  ),
+  after: field(
+    { value: IDS, description: "Only when these jobs have completed", section: ORDER, repeatable: true },
+    (job, ids) => (job.after = ids),
+  ),
+  after_any: field(
+    { value: IDS, description: "Only when these have ended, however", section: ORDER, repeatable: true },
+    (job, ids) => (job.after_any = ids),
+  ),
+  retries: setting(
+    "retries",
+    { value: integer({ min: 0, max: 1_000_000 }), description: "Runs after the first", fallback: "3" },
+    retriesWording,
+  ),
+  backoff: setting(
+    "backoff",
+    {
+      value: BACKOFF,
+      description: "Pause before a retry, doubled each time: 1s, 1s..10m, fixed:30s, none",
+      fallback: "1s..10m",
+    },
+    backoffWording,
+  ),
+  retry_on: setting(
+    "retry_on",
+    {
+      value: choice(["any", "lost"]),
+      description: "Retry after any failure, or only when the worker was lost",
+      fallback: "any",
+    },
+    (causes) => (causes === "lost" ? "retried only when its worker is lost" : "retried whatever the cause"),
+  ),
+  fatal_exit: setting(
+    "fatal_exit",
+    { value: EXIT_CODES, description: "Exit codes not to retry: 2,64-78" },
+    (ranges) => `exit ${rangesWording(ranges)} not retried`,
+  ),
+  timeout: setting(
+    "timeout_ms",
+    { value: DURATION, description: "Hard limit of one run", fallback: "none" },
+    (ms) => `timeout ${ms === null ? "none" : durationWording(ms)}`,
+  ),
+  lease: setting(
+    "lease_ms",
+    {
+      value: LEASE,
+      description: "How long it may be silent before it counts as hung; auto learns it from earlier runs",
+      fallback: "the worker's, 5m",
+    },
+    (lease) => `lease ${lease === null ? "of the worker" : durationWording(lease)}`,
+  ),
+  beat: setting(
+    "beat",
+    {
+      value: choice(BEATS),
+      description: "What proves that it works: any line, a line on stdout, just living, or `lease beat`",
+      fallback: "the worker's, output",
+    },
+    (beat) => `beats by ${beat ?? "the worker's choice"}`,
+  ),
+  pty: setting(
+    "pty",
+    { value: SWITCH, description: "Give it a terminal, so that it does not buffer what it prints" },
+    (pty) => (pty ? "on a terminal (pty)" : "no terminal"),
+  ),
+  cwd: field(
+    { value: textValue("FOLDER", "folders"), description: "Working folder", fallback: "this one", section: RUNNING },
+    (job, folder, _name, context) => (job.cwd = context.folder(folder)),
+  ),
+  env: field(
+    {
+      value: ENV,
+      description: "Variables to take along, a comma in a value as \\,; others come from the worker",
+      section: RUNNING,
+      configurable: true,
+      repeatable: true,
+    },
+    (job, variables, name, { env }) => {
+      const taken: Record<string, string> = { ...job.env };
+      for (const [key, value] of Object.entries(variables)) {
+        const text = value ?? (Object.hasOwn(env, key) ? env[key] : undefined);
+        if (text === undefined) {
+          throw new LeaseError("usage", `${name} ${key} is not set here: set it, or write ${key}=…`);
+        }
+        taken[key] = text;
+      }
+      job.env = taken;
+    },
+  ),
+  log_limit: setting(
+    "log_limit_bytes",
+    { value: SIZE, description: "Log to keep per run", fallback: "16MiB" },
+    (bytes) => `log up to ${bytesWording(bytes)}`,
+  ),
+  output_limit: setting(
+    "output_limit_bytes",
+    { value: SIZE, description: "Result ($LEASE_OUTPUT) to keep", fallback: "1MiB" },
+    (bytes) => `output up to ${bytesWording(bytes)}`,
+  ),
+} as const;
+
+export type JobFieldName = keyof typeof JOB_FIELDS;
+export const JOB_FIELD_NAMES = Object.keys(JOB_FIELDS) as JobFieldName[];
+
+/** The row of a field, where its value's type is known at run time only. */
+export function jobField(name: JobFieldName): JobField {
+  return JOB_FIELDS[name] as JobField;
+}
+
+/** A job of which nothing has been said yet. */
+export function draftJob(cwd: string): JobDraft {
+  return {
+    argv: [],
+    queue: DEFAULT_QUEUE,
+    task: null,
+    key: null,
+    if_exists: "skip",
+    priority: 0,
+    input: null,
+    cwd,
+    env: {},
+    settings: { ...DEFAULT_SETTINGS },
+    run_at_ms: null,
+    delay_ms: 0,
+    after: [],
+    after_any: [],
+  };
+}
+
+/** What fields say together; `spell` is how an error calls one of them. */
+export function checkTogether(given: (name: JobFieldName) => boolean, spell: (name: JobFieldName) => string): void {
+  const both = (one: JobFieldName, other: JobFieldName, what: string) => {
+    if (!given(one) || !given(other)) return;
+    throw new LeaseError("usage", `${spell(one)} and ${spell(other)} both say ${what}: give one of them`);
+  };
+  both("argv", "shell", "what to run");
+  both("at", "delay", "when");
+  if (given("if_exists") && !given("key")) {
+    const key = spell("key");
+    throw new LeaseError("usage", `${spell("if_exists")} says what to do about a ${key}: give that as well`);
+  }
+}

@@ -1,0 +1,272 @@
+/**
+ * Values as people write them, on a command line, in a line of JSON or in lease.toml: for each kind how it is read (a
+ * valibot schema from text), what JSON may stand for it, what help calls it and where completions come from.
+ *
+ * A schema's message says what is wrong with the value and what would be right; `readValue` puts in front of it what the
+ * value belongs to and what was given: `--lease "soon" is not a duration: write 500ms, 30s, 5m, 2h or 1d`.
+ */
+
+import * as v from "valibot";
+import { formatDuration, readDuration } from "./duration.ts";
+import { LeaseError } from "./errors.ts";
+import type { Backoff, ExitRange } from "./retry.ts";
+import { DEFAULT_BACKOFF } from "./retry.ts";
+
+/** Where the words come from that a shell can offer. `queues`, `tasks` and `ids` are asked of the store. */
+export type Completer = "none" | "files" | "folders" | "at_file" | "program" | "queues" | "tasks" | "ids";
+
+export interface Value<T> {
+  /** How help calls it; what stands in it in small letters can be typed as it is. */
+  readonly hint: string;
+  readonly schema: v.GenericSchema<string, T>;
+  /** From JSON, where that may be something else than text. */
+  readonly json: v.GenericSchema<unknown, T>;
+  readonly completer: Completer;
+}
+
+/** One of a few words. */
+export interface Choice<T extends string> extends Value<T> {
+  readonly options: readonly T[];
+}
+
+export function readValue<T>({ schema }: Pick<Value<T>, "schema">, given: string, name: string): T {
+  return read(schema, given, name);
+}
+
+export function readJson<T>({ json }: Pick<Value<T>, "json">, given: unknown, name: string): T {
+  return read(json, given, name);
+}
+
+function read<T>(schema: v.GenericSchema<unknown, T> | v.GenericSchema<string, T>, given: unknown, name: string): T {
+  const checked = v.safeParse(schema, given, { abortEarly: true });
+  if (checked.success) return checked.output;
+  const [issue] = checked.issues;
+  // A schema that fails is about what kind of thing was given, everything else about what it says.
+  if (issue.kind === "schema") throw new LeaseError("usage", `${name} must be ${issue.message}`);
+  const about = issue.input === null ? "" : `${JSON.stringify(issue.input)} `;
+  throw new LeaseError("usage", `${name} ${about}${issue.message}`);
+}
+
+/** What a text means, or what is wrong with it; `about` is the part that is wrong, null where the problem names it. */
+type Parsed<T> = { value: T } | { problem: string; about?: string | null };
+
+function text<T>(parse: (text: string) => Parsed<T>): v.GenericSchema<string, T> {
+  return v.pipe(
+    v.string("text"),
+    v.rawTransform(({ dataset, addIssue, NEVER }) => {
+      const parsed = parse(dataset.value);
+      if ("value" in parsed) return parsed.value;
+      addIssue({ message: parsed.problem, input: parsed.about === undefined ? dataset.value : parsed.about });
+      return NEVER;
+    }),
+  );
+}
+
+const numeral = v.union([v.string(), v.pipe(v.number(), v.transform(String))], "a number");
+const numerals = v.union(
+  [
+    v.pipe(
+      v.array(numeral),
+      v.transform((parts) => parts.join(",")),
+    ),
+    numeral,
+  ],
+  "a number, or a list of them",
+);
+
+type JsonForm = v.GenericSchema<unknown, string>;
+
+function kind<T>(
+  hint: string,
+  schema: v.GenericSchema<string, T>,
+  { json = v.string("text"), completer = "none" }: { json?: JsonForm; completer?: Completer } = {},
+): Value<T> {
+  return { hint, schema, json: v.pipe(json, schema), completer };
+}
+
+/** Any text; what it means is looked up elsewhere. */
+export function textValue(hint: string, completer: Completer = "none"): Value<string> {
+  return kind(hint, v.string("text"), { completer });
+}
+
+const INTEGER = /^[+-]?\d+$/;
+
+export function integer(range: { min?: number; max?: number } = {}): Value<number> {
+  const { min = Number.MIN_SAFE_INTEGER, max = Number.MAX_SAFE_INTEGER } = range;
+  const upper = max === Number.MAX_SAFE_INTEGER ? "" : ` to ${max}`;
+  const from = min === Number.MIN_SAFE_INTEGER ? "" : ` from ${min}${upper === "" ? " up" : upper}`;
+  const parse = (given: string): Parsed<number> => {
+    const value = INTEGER.test(given) ? Number(given) : Number.NaN;
+    if (Number.isSafeInteger(value) && value >= min && value <= max) return { value };
+    return { problem: `is not a whole number${from}` };
+  };
+  return kind("N", text(parse), { json: numeral });
+}
+
+export function choice<const T extends string>(options: readonly T[]): Choice<T> {
+  const schema = v.picklist(options, `one of ${options.join(", ")}`);
+  return { hint: options.join("|"), schema, json: schema, completer: "none", options };
+}
+
+/** A flag without a value; true or false elsewhere. */
+const flag = v.boolean("true or false");
+export const SWITCH: Value<boolean> = {
+  hint: "",
+  schema: v.pipe(
+    v.string(),
+    v.transform((word) => word === "true"),
+  ),
+  json: flag,
+  completer: "none",
+};
+
+const WORD_LIST = 'a list of words: ["echo", "hi"]';
+/** Half a character has no bytes that a program could be given. */
+const word = v.custom<string>((given) => typeof given === "string" && given.isWellFormed(), WORD_LIST);
+
+/** A command line, word by word. */
+export const WORDS: Value<readonly string[]> = {
+  hint: "WORDS",
+  schema: v.pipe(
+    v.string(),
+    v.transform((one) => [one]),
+  ),
+  json: v.array(word, WORD_LIST),
+  completer: "program",
+};
+
+const timeText = v.string('a time as text: "30s"');
+
+function duration(given: string): Parsed<number> {
+  return readDuration(given);
+}
+
+export const DURATION = kind("TIME", text(duration), { json: timeText });
+/** How long ago. */
+export const AGE = kind("AGE", text(duration), { json: timeText });
+/** `auto` is learned from earlier runs. */
+export const LEASE = kind<number | "auto">(
+  "TIME|auto",
+  text<number | "auto">((given) => (given === "auto" ? { value: "auto" } : duration(given))),
+  { json: timeText },
+);
+/** `never` is null. */
+export const GRACE = kind<number | null>(
+  "TIME|never",
+  text<number | null>((given) => (given === "never" ? { value: null } : duration(given))),
+  { json: timeText },
+);
+
+const BYTE_UNITS: Readonly<Record<string, number>> = { "": 1, k: 2 ** 10, m: 2 ** 20, g: 2 ** 30 };
+
+/** `4096`, `64k`, `16MiB`, `1g`. */
+function bytes(given: string): Parsed<number> {
+  const match = /^(\d+)\s*([kmg]?)(?:i?b)?$/i.exec(given.trim());
+  const unit = BYTE_UNITS[match?.[2]?.toLowerCase() ?? ""];
+  const value = match === null || unit === undefined ? Number.NaN : Number(match[1]) * unit;
+  if (Number.isSafeInteger(value) && value <= 2 ** 30) return { value };
+  return { problem: "is not a size up to 1GiB: write 4096, 64k or 16MiB" };
+}
+
+export const SIZE = kind("SIZE", text(bytes), { json: numeral });
+
+/** `2,64-78`. */
+function exitCodes(given: string): Parsed<ExitRange[]> {
+  const value: ExitRange[] = [];
+  for (const part of given.split(",")) {
+    const match = /^(\d{1,3})(?:-(\d{1,3}))?$/.exec(part.trim());
+    const from = Number(match?.[1]);
+    const to = Number(match?.[2] ?? match?.[1]);
+    if (match === null || from > to || to > 255) {
+      return { problem: "is not a list of exit codes: write 2,64-78 (0 to 255)" };
+    }
+    value.push([from, to]);
+  }
+  return { value };
+}
+
+export const EXIT_CODES = kind<readonly ExitRange[]>("CODES", text(exitCodes), { json: numerals });
+
+const MOST_IDS = 1_000_000;
+
+/** `7,9-12`, also with spaces. */
+function ids(given: string): Parsed<number[]> {
+  const found = new Set<number>();
+  for (const part of given.split(/[,\s]/).filter((item) => item !== "")) {
+    const match = /^(\d{1,15})(?:-(\d{1,15}))?$/.exec(part);
+    const from = Number(match?.[1]);
+    const to = Number(match?.[2] ?? match?.[1]);
+    if (match === null || from < 1 || from > to) {
+      return { problem: "is not a job id: write 7, or 9-12 for a range", about: part };
+    }
+    if (to - from + found.size >= MOST_IDS) return { problem: "is too many jobs at once", about: part };
+    for (let id = from; id <= to; id++) found.add(id);
+  }
+  if (found.size === 0) return { problem: "names no job: write 7, or 9-12 for a range" };
+  return { value: [...found] };
+}
+
+export const IDS = kind("IDS", text(ids), { json: numerals, completer: "ids" });
+
+/** `5s` (doubling from there), `1s..10m` (doubling, with a longest), `fixed:30s`, `none`. */
+function backoff(given: string): Parsed<Backoff> {
+  if (given === "none" || given === "0") return { value: { ...DEFAULT_BACKOFF, first_ms: 0, max_ms: 0 } };
+  const fixed = given.startsWith("fixed:");
+  const [first = "", most, ...more] = fixed ? [given.slice("fixed:".length)] : given.split("..");
+  if (more.length > 0) return { problem: "has more than two ends: write 1s..10m" };
+  const begin = duration(first);
+  if ("problem" in begin) return begin;
+  const first_ms = begin.value;
+  if (fixed) return { value: { ...DEFAULT_BACKOFF, first_ms, max_ms: first_ms, factor: 1 } };
+  const end = most === undefined ? { value: Math.max(DEFAULT_BACKOFF.max_ms, first_ms) } : duration(most);
+  if ("problem" in end) return end;
+  if (end.value >= first_ms) return { value: { ...DEFAULT_BACKOFF, first_ms, max_ms: end.value } };
+  const [from, to] = [formatDuration(first_ms), formatDuration(end.value)];
+  return { problem: `begins above its end: ${from} is more than ${to}` };
+}
+
+export const BACKOFF = kind("TIMES", text(backoff), { json: timeText });
+
+/** A variable by name: with its value, or (null) as it is where the job is made. */
+export type Variables = Readonly<Record<string, string | null>>;
+
+/** `A,B=1`: A as it is now, B as given; `\,` is a comma in a value. */
+function variables(given: string): Parsed<Variables> {
+  const value: Record<string, string | null> = {};
+  for (const part of given.split(/(?<!\\),/).filter((item) => item !== "")) {
+    const equals = part.indexOf("=");
+    const key = equals === -1 ? part : part.slice(0, equals);
+    if (!/^[A-Za-z_]\w*$/.test(key)) {
+      const comma = given.includes(`,${key}`) ? String.raw`; a comma inside a value is written \,` : "";
+      return { problem: `is not a variable's name${comma}`, about: key };
+    }
+    value[key] = equals === -1 ? null : part.slice(equals + 1).replaceAll(String.raw`\,`, ",");
+  }
+  return { value };
+}
+
+const variablesText = text(variables);
+const MAP = 'variables and their texts, {"A": "1"}, or a text as for --env';
+const variableMap = v.pipe(
+  v.custom<object>((given) => typeof given === "object" && given !== null && !Array.isArray(given), MAP),
+  v.record(v.string(), v.string(MAP), MAP),
+);
+
+export const ENV: Value<Variables> = {
+  hint: "A,B=1",
+  schema: variablesText,
+  // Not a union: that would say what it takes instead of what is wrong with the text.
+  json: v.lazy((given) => (typeof given === "string" ? variablesText : variableMap)),
+  completer: "none",
+};
+
+const MOMENT = /^\d{4}-\d\d-\d\d(?:[Tt ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:[Zz]|[+-]\d\d:\d\d)?)?$/;
+
+/** `2h` before now, or a moment in RFC 3339; one without a zone, or a day alone, is meant as the clock on the wall. */
+export function parseSince(given: string, name: string, now_ms: number): number {
+  const trimmed = given.trim();
+  if (!/^\d{4}-/.test(trimmed)) return now_ms - readValue(DURATION, given, name);
+  const at_ms = MOMENT.test(trimmed) ? Date.parse(trimmed.length === 10 ? `${trimmed}T00:00` : trimmed) : Number.NaN;
+  if (Number.isFinite(at_ms)) return at_ms;
+  throw new LeaseError("usage", `${name} "${given}" is not a moment: write 2h, or 2026-03-01T09:30:00Z`);
+}
