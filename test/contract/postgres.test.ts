@@ -32,6 +32,9 @@ async function open(): Promise<Opened> {
     passTime: moveClock,
     jumpTime: moveClock,
     slack_ms: 0,
+    async tamper(sql) {
+      await schema.sql.unsafe(sql.replaceAll("lease.", `${schema.name}.`));
+    },
     async dispose() {
       await Promise.all(handles.map((handle) => handle.close()));
       await schema.drop();

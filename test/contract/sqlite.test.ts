@@ -1,5 +1,6 @@
 /** SQLite under the contract: each store in a folder of its own, on a clock that the test moves. */
 
+import { Database } from "bun:sqlite";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -25,6 +26,10 @@ async function open(): Promise<Opened> {
     passTime: (ms) => clock.advance(ms),
     jumpTime: (ms) => clock.jumpWall(ms),
     slack_ms: 0,
+    async tamper(sql) {
+      using database = new Database(join(folder, "lease.db"));
+      database.run(sql.replaceAll("lease.", ""));
+    },
     async dispose() {
       for (const store of handles) await store.close();
       await rm(folder, { recursive: true });

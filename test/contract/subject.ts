@@ -27,6 +27,8 @@ export interface Opened {
   jumpTime: ((ms: number) => void) | null;
   /** Zero where the test owns the clock. */
   slack_ms: number;
+  /** What somebody does with a client of the database; `lease.` stands before the names of tables. */
+  tamper(sql: string): Promise<void>;
   /** A further handle on the same data, as another process would have it. */
   reopen(): Promise<Store>;
   /** Closes every handle and removes the data. */
@@ -66,6 +68,10 @@ export class Subject {
 
   passTime(ms: number): Promise<void> {
     return this.#opened.passTime(ms);
+  }
+
+  tamper(sql: string): Promise<void> {
+    return this.#opened.tamper(sql);
   }
 
   reopen(): Promise<Store> {

@@ -21,6 +21,7 @@ import { readContract } from "./read.ts";
 import { recordsContract } from "./records.ts";
 import { recoverContract } from "./recover.ts";
 import { settleContract } from "./settle.ts";
+import { textsContract } from "./texts.ts";
 import { storeTest, type OpenStore } from "./subject.ts";
 
 export function storeContract(name: string, open: OpenStore): void {
@@ -43,5 +44,6 @@ export function storeContract(name: string, open: OpenStore): void {
     learnedContract(test);
     pruneContract(test);
     handlesContract(test);
+    textsContract(test);
   });
 }

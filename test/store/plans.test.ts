@@ -43,7 +43,11 @@ beforeEach(async () => {
     spy.mockRestore();
     rmSync(folder, { recursive: true, force: true });
   };
-  const later = { reopen: () => Promise.reject(new Error("one handle")), dispose: done };
+  const later = {
+    reopen: () => Promise.reject(new Error("one handle")),
+    tamper: () => Promise.resolve(),
+    dispose: done,
+  };
   s = new Subject({ store, passTime: (ms) => clock.advance(ms), jumpTime: null, slack_ms: 0, ...later });
 });
 afterEach(() => done());
