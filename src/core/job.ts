@@ -107,6 +107,8 @@ export interface Job {
   run_at_ms: number;
   started_at_ms: number | null;
   last_beat_at_ms: number | null;
+  /** What of it can't be read where it is stored; the rest is as far as it can be told. Such a job never runs. */
+  damaged?: string;
 }
 
 /** A job as it is asked for: what `enqueue` takes. */

@@ -7,6 +7,8 @@
  *   blocked, scheduled, pending ──cancel──▶ cancelled        running ──cancel──▶ running, cancel requested
  *   completed, failed, cancelled ──retry──▶ pending
  *
+ *   A job that can't be read any more ends as failed where it would have been run or tried again.
+ *
  * Nothing else happens to a job. A change is what a store writes under its fence; a refusal is a normal answer.
  */
 
@@ -59,7 +61,7 @@ export interface Refusal {
   refused: RefusalReason;
 }
 
-type Subject = Pick<Job, "state" | "token" | "failures" | "result" | "reason" | "settings" | "run_at_ms">;
+type Subject = Pick<Job, "state" | "token" | "failures" | "result" | "reason" | "settings" | "run_at_ms" | "damaged">;
 
 export const MAX_RETRIES_EXCEEDED = "max retries exceeded";
 
@@ -123,6 +125,10 @@ function settle(job: Subject, state: Running, end: AttemptEnd, moment: Moment): 
   if (end.cause === "success") return finish(job, "completed", moment, { result, ended: end, reason: null });
   if (state.cancel_requested_at_ms !== null || end.cause === "cancelled") {
     return finish(job, "cancelled", moment, { result, ended: end });
+  }
+  if (job.damaged !== undefined) {
+    const more = { failures: job.failures + 1, result: { ...result, error: job.damaged }, ended: end };
+    return finish(job, "failed", moment, more);
   }
   if (end.cause === "returned") {
     return change(job, { state: { name: "pending", run_at_ms: job.run_at_ms }, ended: end });

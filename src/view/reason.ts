@@ -48,6 +48,8 @@ const PARENTS_NAMED = 2;
 export function reasonOf(job: Job, facts: ReasonFacts, now_ms: number): string | null {
   const { state } = job;
   if (isFinished(state)) return ownReason(job);
+  // Whatever else it waits for, it will not run.
+  if (job.damaged !== undefined && state.name !== "running") return job.damaged;
   switch (state.name) {
     case "blocked":
       return facts.parents.length > 0 ? waitsFor(facts.parents, now_ms) : (job.reason ?? "waits for other jobs");

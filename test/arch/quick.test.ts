@@ -5,9 +5,13 @@ import { join } from "node:path";
 
 const QUICK = join(import.meta.dir, "../../src/commands/enqueue/quick.ts");
 
-async function builtInsOf(entry: string): Promise<string[]> {
+async function bundleOf(entry: string): Promise<string> {
   const { outputs } = await Bun.build({ entrypoints: [entry], target: "bun", format: "esm" });
-  const text = (await outputs[0]?.text()) ?? "";
+  return (await outputs[0]?.text()) ?? "";
+}
+
+async function builtInsOf(entry: string): Promise<string[]> {
+  const text = await bundleOf(entry);
   return new Bun.Transpiler({ loader: "js" })
     .scanImports(text)
     .map(({ path }) => path.replace(/^node:/, ""))
@@ -20,4 +24,9 @@ test("the quick enqueue loads no built-in module but these", async () => {
 
 test("the check sees what the whole program loads", async () => {
   expect(await builtInsOf(join(import.meta.dir, "../../src/main.ts"))).toContain("fs");
+});
+
+test("the quick enqueue reads no rows, and loads nothing that checks them", async () => {
+  expect(await bundleOf(QUICK)).not.toContain("safeParse");
+  expect(await bundleOf(join(import.meta.dir, "../../src/store/rows.ts"))).toContain("safeParse");
 });

@@ -7,6 +7,7 @@ import { describe } from "bun:test";
 import { acquireContract } from "./acquire.ts";
 import { bulkContract } from "./bulk.ts";
 import { controlContract } from "./control.ts";
+import { damageContract } from "./damage.ts";
 import { dependenciesContract } from "./dependencies.ts";
 import { enqueueContract } from "./enqueue.ts";
 import { enqueueOptionsContract } from "./enqueue_options.ts";
@@ -45,5 +46,6 @@ export function storeContract(name: string, open: OpenStore): void {
     pruneContract(test);
     handlesContract(test);
     textsContract(test);
+    damageContract(test);
   });
 }

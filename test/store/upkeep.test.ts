@@ -126,7 +126,18 @@ describe("diagnose", () => {
   test("names every part of a healthy store", async () => {
     const names = (await store.diagnose()).map(({ name }) => name).toSorted();
     expect(names).toEqual(
-      ["sqlite", "schema", "integrity", "counts", "permissions", "file", "wal", "disk", "file system"].toSorted(),
+      [
+        "sqlite",
+        "schema",
+        "integrity",
+        "counts",
+        "jobs",
+        "permissions",
+        "file",
+        "wal",
+        "disk",
+        "file system",
+      ].toSorted(),
     );
   });
 

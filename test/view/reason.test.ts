@@ -34,6 +34,15 @@ describe("a pending job", () => {
   });
 });
 
+describe("a damaged job", () => {
+  test("says what can't be read of it, whatever else it waits for, unless it runs all the same", () => {
+    const damaged = "damaged: argv is not JSON";
+    expect(why(pending, { damaged }, { workers: 0 })).toBe(damaged);
+    expect(why(dueIn(7_200_000), { damaged })).toBe(damaged);
+    expect(why(running(60_000), { damaged, message: "half" })).toBe("half");
+  });
+});
+
 describe("a scheduled job", () => {
   test("is due later because somebody wanted it so", () => {
     expect(why(dueIn(7_200_000))).toBe("due in 2h");

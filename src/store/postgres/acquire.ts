@@ -4,8 +4,17 @@
 
 import { lossReason } from "../../core/transition.ts";
 import type { SqlRow } from "../../platform/platform.ts";
+import { setAside } from "../shared/damage.ts";
 import { toJob, toProcess } from "../shared/rows.ts";
-import type { Acquirer, AcquireRequest, ExtendAnswer, ExtendRequest, Grant, LogWrite, ProcessNote } from "../store.ts";
+import type {
+  AcquireRequest,
+  ExtendAnswer,
+  ExtendRequest,
+  Grant,
+  LogWrite,
+  ProcessNote,
+  SettleRequest,
+} from "../store.ts";
 import { booleans, bytes, numbers, texts } from "./session/arrays.ts";
 import type { Connection, Param } from "./session/link.ts";
 import type { Statements } from "./session/sql.ts";
@@ -26,35 +35,29 @@ export async function promoteAll(statements: Statements, connection: Connection)
   }
 }
 
+export interface Acquired {
+  grants: Grant[];
+  /** The ends of those that were granted and turned out to be damaged; they are written by whoever asked. */
+  damaged: SettleRequest[];
+}
+
 /** Null when jobs are due that have to be promoted first: only then is it known whose turn it is. */
 export async function acquire(
   statements: Statements,
   connection: Connection,
   request: AcquireRequest,
   more: { number: number; due_first: boolean; again: boolean },
-): Promise<Grant[] | null> {
+): Promise<Acquired | null> {
   if (more.again) {
     const given = await statements.run(connection, "acquired", [request.holder, more.number]);
-    const grants = await toGrants(statements, connection, given, request);
-    if (grants.length > 0) return grants;
+    const acquired = await toGrants(statements, connection, given, request);
+    if (acquired.grants.length + acquired.damaged.length > 0) return acquired;
   }
   const [name, own] = variant(request);
   const params = [request.holder, request.host, request.lease_ms, request.count, more.number, more.due_first, ...own];
   const rows = await statements.run(connection, name, params);
   if ((rows[0]?.["due"] as unknown) === true) return null;
   return toGrants(statements, connection, rows, request);
-}
-
-/** In the transaction that added it, or found it: before anybody else can. */
-export async function acquireOne(
-  statements: Statements,
-  connection: Connection,
-  acquirer: Acquirer,
-  job: number,
-): Promise<Grant | null> {
-  const request = { ...acquirer, count: 1, queues: null, task: null, job };
-  const grants = await acquire(statements, connection, request, { number: 0, due_first: false, again: false });
-  return grants?.[0] ?? null;
 }
 
 function variant({ job, queues, task }: AcquireRequest): [StatementName, Param[]] {
@@ -70,21 +73,22 @@ async function toGrants(
   connection: Connection,
   rows: readonly SqlRow[],
   { queues, holder, host }: AcquireRequest,
-): Promise<Grant[]> {
+): Promise<Acquired> {
   const turn = (row: SqlRow) => (queues === null ? 0 : queues.indexOf(row["queue"] as string));
   const granted = rows.filter(({ id }) => id !== null).toSorted((a, b) => turn(a) - turn(b) || byTurn(a, b));
   const before = await earlier(statements, connection, granted, host);
-  return granted.map((row) => {
-    const expires_at_ms = row["expires_at_ms"] as number;
-    const known = before.get(row["id"] as number);
-    return {
-      job: toJob(Object.assign(row, FRESH, { holder, last_beat_at_ms: row["started_at_ms"] })),
-      lease_ms: expires_at_ms - (row["started_at_ms"] as number),
-      expires_at_ms,
-      checkpoint: (known?.["checkpoint"] ?? null) as string | null,
-      previous: known === undefined ? null : toProcess(known),
-    };
-  });
+  const grants: Grant[] = [];
+  const damaged: SettleRequest[] = [];
+  for (const row of granted) {
+    const [granted_at_ms, expires_at_ms] = [row["started_at_ms"] as number, row["expires_at_ms"] as number];
+    const job = toJob(Object.assign(row, FRESH, { holder, last_beat_at_ms: granted_at_ms }));
+    const known = before.get(job.id);
+    const checkpoint = (known?.["checkpoint"] ?? null) as string | null;
+    const previous = known === undefined ? null : toProcess(known);
+    if (job.damaged !== undefined) damaged.push(setAside(job, granted_at_ms));
+    else grants.push({ job, lease_ms: expires_at_ms - granted_at_ms, expires_at_ms, checkpoint, previous });
+  }
+  return { grants, damaged };
 }
 
 /** What every grant has in common; the statement leaves it out. */

@@ -4,6 +4,8 @@
 
 import type { StateName } from "../../core/job.ts";
 import type { RecoveryTotals, SweepCounts } from "../../core/records.ts";
+import { fromJson } from "../shared/rows.ts";
+import { RECOVERY_TOTALS } from "../shared/schemas.ts";
 import type { CancelAnswer, RetryAnswer } from "../store.ts";
 import { numbers, texts } from "./session/arrays.ts";
 import { freeChildren } from "./dependencies.ts";
@@ -97,13 +99,13 @@ export async function setPaused(
 
 export async function recovery(statements: Statements, connection: Connection): Promise<RecoveryTotals | null> {
   const [row] = await statements.sql(connection, GET_META, ["recovery"]);
-  return row === undefined ? null : (JSON.parse(row["value"] as string) as RecoveryTotals);
+  return fromJson(RECOVERY_TOTALS, row?.["value"]);
 }
 
 export async function noteRecovery(statements: Statements, connection: Connection, counts: SweepCounts): Promise<void> {
   const { scan_duration_ms: _scan_duration_ms, ...more } = counts;
   const totals: Record<string, number> = {
-    ...(await lockMeta<Record<string, number>>(statements, connection, "recovery", {})),
+    ...(await lockMeta(statements, connection, "recovery", RECOVERY_TOTALS)),
   };
   for (const [name, count] of Object.entries(more)) totals[name] = (totals[name] ?? 0) + count;
   const [now] = await statements.run(connection, "now");

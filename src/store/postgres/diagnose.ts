@@ -2,10 +2,12 @@
 
 import { formatDuration } from "../../core/duration.ts";
 import type { SqlRow } from "../../platform/platform.ts";
+import { damageFinding, LOOKED_AT } from "../shared/damage.ts";
 import type { Finding } from "../queries.ts";
 import type { Connection } from "./session/link.ts";
 import { MIGRATIONS } from "./schema.ts";
 import type { Statements } from "./session/sql.ts";
+import { SELECT_WITHOUT_INPUT } from "./statements.ts";
 
 const LEVELS = { error: 0, warn: 1, ok: 2 } as const;
 const OLD_SNAPSHOT_MS = 5 * 60_000;
@@ -25,6 +27,14 @@ const FACTS = `SELECT current_setting('server_version') AS version,
   (SELECT count(*) FROM lease.attempts AS a WHERE ended_at_ms IS NULL AND NOT EXISTS (
     SELECT 1 FROM lease.jobs WHERE jobs.id = a.job_id AND state = 'running' AND token = a.attempt)) AS strays`;
 
+/** Each from the index of its state; those that have ended have one for all states. */
+const some = (from: string, which: string) => `(${from} WHERE ${which} LIMIT $1)`;
+const LOOKED = [
+  ...["running", "pending", "scheduled", "blocked"].map((state) => some(SELECT_WITHOUT_INPUT, `state = '${state}'`)),
+  `(SELECT * FROM ${some(SELECT_WITHOUT_INPUT, "finished_at_ms IS NOT NULL ORDER BY finished_at_ms DESC")} AS newest
+    WHERE state = 'failed')`,
+].join(" UNION ALL ");
+
 export async function diagnose(statements: Statements, connection: Connection, schema: string): Promise<Finding[]> {
   const [row] = await statements.sql(connection, FACTS, [schema]);
   const facts = row as SqlRow;
@@ -38,6 +48,7 @@ export async function diagnose(statements: Statements, connection: Connection, s
     snapshots(facts),
     connections(facts),
     strays(facts),
+    damageFinding(await statements.sql(connection, LOOKED, [LOOKED_AT])),
     ok("size", `${Math.round((facts["bytes"] as number) / 2 ** 20)} MiB`),
   ];
   return findings.toSorted((a, b) => LEVELS[a.level] - LEVELS[b.level]);

@@ -7,13 +7,14 @@ import { LeaseError } from "../../core/errors.ts";
 import type { NewJob, StateName } from "../../core/job.ts";
 import { checkNewJob } from "../../core/check_job.ts";
 import type { SqlRow } from "../../platform/platform.ts";
-import type { BulkEnqueued, Enqueued, EnqueueOptions } from "../store.ts";
+import type { Acquirer, BulkEnqueued, Enqueued, EnqueueOptions, Grant } from "../store.ts";
 import { bytes, numbers, texts } from "./session/arrays.ts";
 import { cancelWaiting } from "./cancel.ts";
-import { acquireOne } from "./acquire.ts";
+import { acquire } from "./acquire.ts";
 import { addDependencies, freeChildren } from "./dependencies.ts";
 import type { Connection } from "./session/link.ts";
 import { NEW_JOBS } from "./enqueue_columns.ts";
+import { here, settle } from "./settle.ts";
 import type { Statements } from "./session/sql.ts";
 
 /** Somebody else took a key or started a job between our look and our write. */
@@ -73,6 +74,20 @@ export async function enqueue(
     for (const answer of answers) answer.grant = await acquireOne(statements, connection, acquirer, answer.id);
   }
   return answers;
+}
+
+/** In the transaction that added it, or found it: before anybody else can. */
+async function acquireOne(
+  statements: Statements,
+  connection: Connection,
+  acquirer: Acquirer,
+  job: number,
+): Promise<Grant | null> {
+  const request = { ...acquirer, count: 1, queues: null, task: null, job };
+  const acquired = await acquire(statements, connection, request, { number: 0, due_first: false, again: false });
+  if (acquired === null) return null;
+  if (acquired.damaged.length > 0) await settle(statements, here(connection), acquired.damaged);
+  return acquired.grants[0] ?? null;
 }
 
 /** Batch after batch, inside one transaction; only ranges of ids are kept. */

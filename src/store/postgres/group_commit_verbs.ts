@@ -11,7 +11,7 @@ import type {
   SettleAnswer,
   SettleRequest,
 } from "../store.ts";
-import type { TimedExtend } from "./acquire.ts";
+import type { Acquired, TimedExtend } from "./acquire.ts";
 import { acquire, appendLogs, extend, noteProcess, promote, PROMOTE_LIMIT } from "./acquire.ts";
 import { Gather } from "./group_commit.ts";
 import { inRounds } from "./session/rounds.ts";
@@ -56,14 +56,32 @@ export class Holder {
     this.#onFreed = onFreed;
   }
 
+  /** What turns out to be damaged is set aside, and others are granted instead. */
+  async acquire(request: AcquireRequest, newNumber: () => number): Promise<Grant[]> {
+    const grants: Grant[] = [];
+    while (grants.length < request.count) {
+      const found = await this.#acquireSome({ ...request, count: request.count - grants.length }, newNumber());
+      grants.push(...found.grants);
+      if (found.damaged.length === 0) break;
+      try {
+        await settle(this.#statements, waysOf(this.#session, QUICK, this.#onFreed), found.damaged);
+      } catch (error) {
+        // What was granted is not given up for it: a sweep sets those aside when their leases are over.
+        if (grants.length === 0) throw error;
+        break;
+      }
+    }
+    return grants;
+  }
+
   /** `number` names this call, so that one whose answer was lost can be told again. */
-  async acquire(request: AcquireRequest, number: number): Promise<Grant[]> {
+  async #acquireSome(request: AcquireRequest, number: number): Promise<Acquired> {
     for (let due_first = true; ;) {
-      const grants = await this.#session.run(
+      const acquired = await this.#session.run(
         (connection, again) => acquire(this.#statements, connection, request, { number, due_first, again }),
         QUICK,
       );
-      if (grants !== null) return grants;
+      if (acquired !== null) return acquired;
       // When others are at it already, their promotions count as not yet there.
       const promoted = await this.#session.run((connection) => promote(this.#statements, connection), QUICK);
       if (promoted < PROMOTE_LIMIT) due_first = false;

@@ -1,8 +1,8 @@
 /** What runs have taught about the gaps between beats, one row per subject. */
 
-import { conclude, learn, subjectOf } from "../../core/learning.ts";
-import type { Gaps, Learned } from "../../core/learning.ts";
-import type { SqlRow } from "../../platform/platform.ts";
+import { learn, subjectOf } from "../../core/learning.ts";
+import type { Learned } from "../../core/learning.ts";
+import { toLearned } from "../shared/rows.ts";
 import type { SettleRequest } from "../store.ts";
 import { numbers, texts } from "./session/arrays.ts";
 import type { Connection } from "./session/link.ts";
@@ -23,10 +23,6 @@ export async function learned(
   const rows = await statements.sql(connection, GET, [texts(subjects)]);
   const known = new Map(rows.map((row) => [row["subject"] as string, toLearned(row)]));
   return subjects.map((subject) => known.get(subject) ?? null);
-}
-
-function toLearned(row: SqlRow): Learned {
-  return conclude(row["runs"] as number, JSON.parse(row["gaps"] as string) as Gaps);
 }
 
 /** Inside the transaction in which the runs ended. */
@@ -53,7 +49,9 @@ export async function addRuns(
     const subject = subjects.get(id);
     if (subject !== undefined && gaps) now.set(subject, learn(now.get(subject) ?? null, gaps));
   }
-  for (const [subject, { runs, gaps, lease_ms }] of now) {
+  for (const [subject, known] of now) {
+    if (known === null) continue;
+    const { runs, gaps, lease_ms } = known;
     await statements.sql(connection, SET, [subject, runs, JSON.stringify(gaps), lease_ms]);
   }
 }

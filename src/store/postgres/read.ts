@@ -138,22 +138,18 @@ export async function expired(
   const running = await statements.run(connection, "currentAttempts", [ids]);
   const current = new Map(running.map((row) => [`${row["job_id"]} ${row["attempt"]}`, row]));
   const printed = await lastLogs(statements, connection, running, query.last_chunks ?? 0);
-  return rows.flatMap((row) => {
+  return rows.map((row) => {
     const job = toJob(row);
-    const attempt = current.get(`${job.id} ${job.token}`);
-    // Granted again between the two questions: then it is not expired any more either.
-    if (attempt === undefined) return [];
     assert(job.state.name === "running", "only running jobs expire");
     const { expires_at_ms, holder } = job.state;
-    return [
-      {
-        job,
-        expires_at_ms,
-        holder_dead: dead_holders.includes(holder),
-        attempt: toAttempt(attempt),
-        last_chunks: printed.get(job.id) ?? [],
-      },
-    ];
+    return {
+      job,
+      expires_at_ms,
+      holder_dead: dead_holders.includes(holder),
+      // Deleted, or granted again between the two questions: the fence of a recovery tells which.
+      attempt: toAttempt(current.get(`${job.id} ${job.token}`) ?? { ...row, attempt: job.token, worker: holder }),
+      last_chunks: printed.get(job.id) ?? [],
+    };
   });
 }
 

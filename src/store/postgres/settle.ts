@@ -23,6 +23,11 @@ export interface Ways {
   together<T>(work: (connection: Connection, again: boolean) => Promise<T>): Promise<T>;
 }
 
+/** In the transaction that is under way. */
+export function here(connection: Connection): Ways {
+  return { alone: (work) => work(connection, false), together: (work) => work(connection, false) };
+}
+
 export function settle(
   statements: Statements,
   ways: Ways,

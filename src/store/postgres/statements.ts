@@ -5,6 +5,7 @@
  */
 
 import { UNLEARNED_LEASE_MS } from "../../core/learning.ts";
+import { LONGEST_LEASE_MS, MOST_GRANTS } from "../shared/columns.ts";
 import { ENDINGS } from "./settle_columns.ts";
 import { NEW_JOBS } from "./enqueue_columns.ts";
 
@@ -31,6 +32,9 @@ const inputOf = (job: string) =>
   `CASE WHEN ${job}.has_input THEN (SELECT data FROM lease.inputs WHERE job_id = ${job}.id) END AS input`;
 
 export const SELECT_JOB = `SELECT ${columnsOf("jobs")}, ${inputOf("jobs")} FROM lease.jobs`;
+
+/** Where nobody asks for its input. */
+export const SELECT_WITHOUT_INPUT = `SELECT ${columnsOf("jobs")} FROM lease.jobs`;
 
 const CLOCK = "clock AS MATERIALIZED (SELECT lease.now_ms() AS ms)";
 
@@ -62,9 +66,9 @@ const pickFrom = (queue: string, task: string) => `SELECT jobs.id, jobs.priority
     ORDER BY priority DESC, run_at_ms, id LIMIT $4 FOR UPDATE SKIP LOCKED`;
 
 /** A lease of 0 is a learned one: by the job's key, or else by its queue (see subjectOf). */
-const GRANTED_MS = `coalesce(nullif(coalesce(jobs.lease_ms, $3::bigint), 0), (SELECT learned.lease_ms FROM lease.learned
+const GRANTED_MS = `least(coalesce(nullif(coalesce(jobs.lease_ms, $3::bigint), 0), (SELECT learned.lease_ms FROM lease.learned
   WHERE subject = CASE WHEN jobs.key IS NULL THEN 'queue ' || jobs.queue ELSE 'key ' || jobs.key END
-  ), ${UNLEARNED_LEASE_MS})`;
+  ), ${UNLEARNED_LEASE_MS}), ${LONGEST_LEASE_MS})`;
 
 /** A grant as it is answered: what every new grant has in common is left out. */
 const GRANT_COLUMNS = JOB_COLUMNS.filter((column) => !FRESH_COLUMNS.has(column));
@@ -75,13 +79,16 @@ const acquire = (picked: string, more = "") => `WITH RECURSIVE ${CLOCK}, due AS 
     SELECT $6::boolean AND EXISTS (
       SELECT 1 FROM lease.jobs WHERE state = 'scheduled' AND run_at_ms <= clock.ms) AS found FROM clock
   ), ${more} picked AS MATERIALIZED (${picked}), granted AS (
-    UPDATE lease.jobs SET state = 'running', token = token + 1, holder = $1, started_at_ms = clock.ms,
+    -- Absurd numbers are cut, so that a damaged job can be granted, and then be seen and set aside.
+    UPDATE lease.jobs SET state = 'running', token = least(token, ${MOST_GRANTS - 1}) + 1, holder = $1, started_at_ms = clock.ms,
       last_beat_at_ms = clock.ms, expires_at_ms = clock.ms + ${GRANTED_MS}, beats = 0, progress = NULL, message = NULL,
       reason = NULL
     FROM clock WHERE jobs.id = ANY (ARRAY(SELECT id FROM picked)) RETURNING jobs.*
   ), opened AS (
     INSERT INTO lease.attempts (job_id, attempt, worker, host, started_at_ms, lease_ms, request)
     SELECT id, token, $1, $2, started_at_ms, expires_at_ms - started_at_ms, $5::bigint FROM granted
+    ON CONFLICT (job_id, attempt) DO UPDATE SET worker = excluded.worker, host = excluded.host, request = excluded.request,
+      started_at_ms = excluded.started_at_ms, lease_ms = excluded.lease_ms, ended_at_ms = NULL, cause = NULL
   ) ${answer}`;
 
 const NAMED = (task: string) => `SELECT picked.id FROM due, (

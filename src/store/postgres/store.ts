@@ -72,7 +72,7 @@ export class PostgresStore implements Contract.Store {
   }
 
   acquire(request: Contract.AcquireRequest) {
-    return this.#holder.acquire(request, Math.floor(this.#options.random() * Number.MAX_SAFE_INTEGER));
+    return this.#holder.acquire(request, () => Math.floor(this.#options.random() * Number.MAX_SAFE_INTEGER));
   }
 
   extend(requests: readonly Contract.ExtendRequest[]) {

@@ -1,5 +1,6 @@
 /** Keeping the newest checkpoints only. */
 
+import { LAST_TRIM } from "../shared/schemas.ts";
 import type { Connection } from "./session/link.ts";
 import { lockMeta, SET_META } from "./session/meta.ts";
 import type { Statements } from "./session/sql.ts";
@@ -24,7 +25,7 @@ export async function trimCheckpoints(statements: Statements, connection: Connec
   const [row] = await statements.sql(connection, NEWEST);
   const newest = (row?.["id"] ?? null) as number | null;
   if (newest === null) return 0;
-  const last = await lockMeta<{ id?: number; keep?: number }>(statements, connection, "trim", {});
+  const last = (await lockMeta(statements, connection, "trim", LAST_TRIM)) ?? {};
   const from_id = keep < (last.keep ?? 0) ? 0 : (last.id ?? 0);
   if (newest === from_id && last.keep === keep) return 0;
   const tasks = await statements.sql(connection, TRIM_TASKS, [from_id, keep]);

@@ -9,6 +9,12 @@ type Int = number | null;
 /** Zero stands for a learned lease, as a lease of no time can't be asked for. */
 export const LEASE_AUTO = 0;
 
+/** Longer than any lease that is granted. */
+export const LONGEST_LEASE_MS = 2 ** 50;
+
+/** What the smallest integer of any engine holds. A grant never counts beyond it, and no job that can be read has it. */
+export const MOST_GRANTS = 2 ** 31 - 1;
+
 export function leaseColumn(settings: JobSettings): Int {
   return settings.lease_ms === "auto" ? LEASE_AUTO : settings.lease_ms;
 }

@@ -1,73 +1,170 @@
 /**
- * Rows ↔ records, the same for every engine. Settings are stored as what differs from the defaults, so that a default job costs no text.
+ * Rows ↔ records, the same for every engine. Settings are stored as what differs from the defaults, so that a default job
+ * costs no text.
+ *
+ * Reading never fails. Of a row that is not as it should be, what can be told is told: a job says in `damaged` and as its
+ * error what could not be read, and is never run; the others have something harmless in place of it.
  */
 
+import * as v from "valibot";
 import { DEFAULT_SETTINGS, isFinished } from "../../core/job.ts";
-import type { Cause, Job, JobSettings, JobState, StateName } from "../../core/job.ts";
+import type { Job, JobState, StateName } from "../../core/job.ts";
+import { conclude } from "../../core/learning.ts";
+import type { Learned } from "../../core/learning.ts";
 import type { Attempt, Checkpoint, ProcessIdentity, WorkerRecord } from "../../core/records.ts";
 import type { SqlRow, SqlValue } from "../../platform/platform.ts";
 
 import { LEASE_AUTO } from "./columns.ts";
+import { ATTEMPT, CHECKPOINT, JOB, JOB_JSON, LEARNED, PROCESS, WORKER } from "./schemas.ts";
+import { isSound } from "./sound.ts";
 
-type Text = string | null;
+/** How an error begins that says what of a row can't be read. */
+export const DAMAGED = "damaged: ";
+
 type Int = number | null;
+type Columns<E extends v.ObjectEntries> = v.InferOutput<v.ObjectSchema<E, undefined>>;
+
+interface Read<E extends v.ObjectEntries> {
+  columns: Columns<E>;
+  /** What is wrong with the row; null when nothing is. */
+  damage: string | null;
+}
+
+/** `instead` has what stands for a column that can't be read. */
+function read<E extends v.ObjectEntries>(
+  schema: v.ObjectSchema<E, undefined>,
+  row: SqlRow,
+  instead: Columns<E>,
+): Read<E> {
+  const all = v.safeParse(schema, row);
+  if (all.success) return { columns: all.output, damage: null };
+  const columns: Record<string, unknown> = { ...instead };
+  for (const [name, entry] of Object.entries(schema.entries)) {
+    const one = v.safeParse(entry as v.GenericSchema, row[name]);
+    if (one.success) columns[name] = one.output;
+  }
+  return { columns: columns as Columns<E>, damage: damageOf(all.issues[0]) };
+}
+
+/** Without the value: that may be a secret, and of any length. */
+function damageOf(issue: v.BaseIssue<unknown>): string {
+  const where = v.getDotPath(issue) ?? "the row";
+  if (issue.type === "parse_json") return `${where} is not JSON`;
+  if (issue.type === "picklist") return `${where} is none that is known`;
+  return issue.kind === "schema" ? `${where} is not of type ${issue.expected}` : `${where} is out of range`;
+}
+
+/** A small fact that is kept as JSON; null when there is none, or none that can be read. */
+export function fromJson<S extends v.GenericSchema>(schema: S, text: unknown): v.InferOutput<S> | null {
+  const found = v.safeParse(v.pipe(v.string(), v.parseJson(), schema), text);
+  return found.success ? found.output : null;
+}
+
+type JobColumns = v.InferOutput<typeof JOB>;
+type JsonColumns = Pick<JobColumns, keyof typeof JOB_JSON>;
+type Scalars = Omit<JobColumns, keyof typeof JOB_JSON>;
+
+const NO_JOB: JobColumns = {
+  id: 0,
+  state: "failed",
+  queue: "",
+  priority: 0,
+  run_at_ms: 0,
+  token: 0,
+  failures: 0,
+  retries: 0,
+  lease_ms: null,
+  holder: null,
+  expires_at_ms: null,
+  cancel_requested_at_ms: null,
+  created_at_ms: 0,
+  started_at_ms: null,
+  finished_at_ms: null,
+  last_beat_at_ms: null,
+  task: null,
+  key: null,
+  argv: [],
+  cwd: "",
+  settings: null,
+  env: null,
+  progress: null,
+  message: null,
+  cause: null,
+  exit_code: null,
+  error: null,
+  output: null,
+  reason: null,
+};
 
 export function toJob(row: SqlRow): Job {
+  const json = isSound(row) ? readJson(row) : null;
+  if (json !== null) return jobOf(row as unknown as Scalars, json, row["input"]);
+  // An id and a token are what a job is found and fenced by, be they as odd as they will.
+  const { columns, damage } = read(JOB, row, { ...NO_JOB, id: Number(row["id"]), token: Number(row["token"]) });
+  const job = jobOf(columns, columns, row["input"]);
+  if (damage === null) return job;
+  const damaged = `${DAMAGED}${damage}`;
+  return { ...job, damaged, result: { ...job.result, error: damaged } };
+}
+
+/** Null when one of them can't be read. */
+function readJson(row: SqlRow): JsonColumns | null {
+  const argv = v.safeParse(JOB_JSON.argv, row["argv"]);
+  const settings = row["settings"] === null ? NOTHING : v.safeParse(JOB_JSON.settings, row["settings"]);
+  const env = row["env"] === null ? NOTHING : v.safeParse(JOB_JSON.env, row["env"]);
+  if (!argv.success || !settings.success || !env.success) return null;
+  return { argv: argv.output, settings: settings.output, env: env.output };
+}
+
+const NOTHING = { success: true, output: null } as const;
+
+function jobOf(columns: Scalars, json: JsonColumns, input: SqlValue | undefined): Job {
   return {
-    id: row["id"] as number,
-    state: toState(row),
-    queue: row["queue"] as string,
-    task: row["task"] as Text,
-    key: row["key"] as Text,
-    priority: row["priority"] as number,
-    argv: JSON.parse(row["argv"] as string) as string[],
-    input: (row["input"] ?? null) as Uint8Array | null,
-    cwd: row["cwd"] as string,
-    env: row["env"] === null ? {} : (JSON.parse(row["env"] as string) as Record<string, string>),
-    settings: toSettings(row),
-    token: row["token"] as number,
-    failures: row["failures"] as number,
-    result: {
-      cause: row["cause"] as Cause | null,
-      exit_code: row["exit_code"] as Int,
-      error: row["error"] as Text,
-      output: row["output"] as Text,
+    id: columns.id,
+    state: toState(columns),
+    queue: columns.queue,
+    task: columns.task,
+    key: columns.key,
+    priority: columns.priority,
+    argv: json.argv,
+    input: input instanceof Uint8Array ? input : null,
+    cwd: columns.cwd,
+    env: json.env ?? {},
+    settings: {
+      ...DEFAULT_SETTINGS,
+      ...(json.settings as Partial<typeof DEFAULT_SETTINGS> | null),
+      retries: columns.retries,
+      lease_ms: columns.lease_ms === LEASE_AUTO ? "auto" : columns.lease_ms,
     },
-    progress: row["progress"] as Int,
-    message: row["message"] as Text,
-    reason: row["reason"] as Text,
-    created_at_ms: row["created_at_ms"] as number,
-    run_at_ms: row["run_at_ms"] as number,
-    started_at_ms: row["started_at_ms"] as Int,
-    last_beat_at_ms: row["last_beat_at_ms"] as Int,
+    token: columns.token,
+    failures: columns.failures,
+    result: { cause: columns.cause, exit_code: columns.exit_code, error: columns.error, output: columns.output },
+    progress: columns.progress,
+    message: columns.message,
+    reason: columns.reason,
+    created_at_ms: columns.created_at_ms,
+    run_at_ms: columns.run_at_ms,
+    started_at_ms: columns.started_at_ms,
+    last_beat_at_ms: columns.last_beat_at_ms,
   };
 }
 
-function toState(row: SqlRow): JobState {
-  const name = row["state"] as StateName;
+/** The tables' own checks see to it that a holder or an end is there where a state has one. */
+function toState(columns: Scalars): JobState {
+  const { state: name, run_at_ms } = columns;
   switch (name) {
     case "blocked":
       return { name };
     case "scheduled":
     case "pending":
-      return { name, run_at_ms: row["run_at_ms"] as number };
-    case "running":
-      return {
-        name,
-        holder: row["holder"] as string,
-        expires_at_ms: row["expires_at_ms"] as number,
-        cancel_requested_at_ms: row["cancel_requested_at_ms"] as Int,
-      };
+      return { name, run_at_ms };
+    case "running": {
+      const { holder, expires_at_ms, cancel_requested_at_ms } = columns;
+      return { name, holder: holder ?? "", expires_at_ms: expires_at_ms ?? 0, cancel_requested_at_ms };
+    }
     default:
-      return { name, finished_at_ms: row["finished_at_ms"] as number };
+      return { name, finished_at_ms: columns.finished_at_ms ?? columns.created_at_ms };
   }
-}
-
-function toSettings(row: SqlRow): JobSettings {
-  const lease_ms = row["lease_ms"] as Int;
-  const own = { retries: row["retries"] as number, lease_ms: lease_ms === LEASE_AUTO ? ("auto" as const) : lease_ms };
-  const rest = row["settings"] === null ? {} : (JSON.parse(row["settings"] as string) as Partial<JobSettings>);
-  return { ...DEFAULT_SETTINGS, ...rest, ...own };
 }
 
 /** The columns of a job that a state decides: name, run_at_ms, finished_at_ms. */
@@ -76,73 +173,82 @@ export function stateColumns(state: JobState): [StateName, Int, Int] {
   return [state.name, "run_at_ms" in state ? state.run_at_ms : null, null];
 }
 
+const NO_ATTEMPT: v.InferOutput<typeof ATTEMPT> = {
+  attempt: 0,
+  worker: "",
+  host: "",
+  lease_ms: 0,
+  started_at_ms: 0,
+  ended_at_ms: null,
+  cause: null,
+  exit_code: null,
+  signal: null,
+  error: null,
+  last_line: null,
+  beats: 0,
+};
+
 export function toAttempt(row: SqlRow): Attempt {
-  const cause = row["cause"] as Cause | null;
-  const beats = row["beats"] as number;
+  const { columns, damage } = read(ATTEMPT, row, NO_ATTEMPT);
+  const { attempt, cause, beats, exit_code, signal, last_line } = columns;
+  const error = damage === null ? columns.error : `${DAMAGED}${damage}`;
+  // One that has ended for a cause that can't be read has ended all the same.
+  const ended = cause ?? (row["cause"] === null || damage === null ? null : "lost");
   return {
-    attempt: row["attempt"] as number,
-    token: row["attempt"] as number,
-    worker: row["worker"] as string,
-    host: row["host"] as string,
+    attempt,
+    token: attempt,
+    worker: columns.worker,
+    host: columns.host,
     process: toProcess(row),
-    lease_ms: row["lease_ms"] as number,
-    started_at_ms: row["started_at_ms"] as number,
-    ended_at_ms: row["ended_at_ms"] as Int,
-    end:
-      cause === null
-        ? null
-        : {
-            cause,
-            exit_code: row["exit_code"] as Int,
-            signal: row["signal"] as Text,
-            error: row["error"] as Text,
-            output: null,
-            last_line: row["last_line"] as Text,
-            beats,
-          },
+    lease_ms: columns.lease_ms,
+    started_at_ms: columns.started_at_ms,
+    ended_at_ms: columns.ended_at_ms,
+    end: ended === null ? null : { cause: ended, exit_code, signal, error, output: null, last_line, beats },
     beats,
   };
 }
 
 export function toProcess(row: SqlRow): ProcessIdentity | null {
-  if (row["pid"] === null || row["boot_id"] === null) return null;
-  return {
-    boot_id: row["boot_id"] as string,
-    pid: row["pid"] as number,
-    pid_started: row["pid_started"] as number,
-  };
+  const found = v.safeParse(PROCESS, row);
+  return found.success ? found.output : null;
 }
 
 export function toCheckpoint(row: SqlRow): Checkpoint {
-  return {
-    id: row["id"] as number,
-    job: row["job_id"] as number,
-    task: row["task"] as Text,
-    kind: row["kind"] as Checkpoint["kind"],
-    token: row["token"] as number,
-    at_ms: row["at_ms"] as number,
-    text: row["text"] as string,
-  };
+  const instead = { id: 0, job_id: 0, task: null, kind: "error" as const, token: 0, at_ms: 0, text: "" };
+  const { job_id: job, ...rest } = read(CHECKPOINT, row, instead).columns;
+  return { job, ...rest };
 }
 
+/** Serves no queue, as far as can be told. */
+const NO_WORKER: v.InferOutput<typeof WORKER> = {
+  id: "",
+  name: null,
+  host: "",
+  version: "",
+  queues: [],
+  task: null,
+  slots: 0,
+  draining: 0,
+  completed: 0,
+  failed: 0,
+  started_at_ms: 0,
+  seen_at_ms: 0,
+  stopped_at_ms: null,
+  ended: null,
+};
+
+/** Pid 0 is nobody's: whether it lives can't be told. */
+const NO_PROCESS: ProcessIdentity = { boot_id: "", pid: 0, pid_started: 0 };
+
 export function toWorker(row: SqlRow): WorkerRecord {
-  return {
-    id: row["id"] as string,
-    name: row["name"] as Text,
-    host: row["host"] as string,
-    process: toProcess(row) as ProcessIdentity,
-    version: row["version"] as string,
-    queues: row["queues"] === null ? null : (JSON.parse(row["queues"] as string) as string[]),
-    task: row["task"] as Text,
-    slots: row["slots"] as number,
-    draining: row["draining"] !== 0,
-    completed: row["completed"] as number,
-    failed: row["failed"] as number,
-    started_at_ms: row["started_at_ms"] as number,
-    seen_at_ms: row["seen_at_ms"] as number,
-    stopped_at_ms: row["stopped_at_ms"] as Int,
-    ended: row["ended"] as WorkerRecord["ended"],
-  };
+  const { draining, ...rest } = read(WORKER, row, NO_WORKER).columns;
+  return { ...rest, draining: draining !== 0, process: toProcess(row) ?? NO_PROCESS };
+}
+
+/** One that can't be read has taught nothing: learning begins anew. */
+export function toLearned(row: SqlRow): Learned | null {
+  const found = v.safeParse(LEARNED, row);
+  return found.success ? conclude(found.output.runs, found.output.gaps) : null;
 }
 
 export function workerColumns(worker: WorkerRecord): SqlValue[] {

@@ -2,11 +2,12 @@
  * Who holds what: grants, extensions, the process behind a grant, and what it prints.
  */
 
-import { lossReason } from "../../core/transition.ts";
 import type { SqlRow } from "../../platform/platform.ts";
 import type { AcquireRequest, Acquirer, ExtendAnswer, ExtendRequest, Grant, LogWrite, ProcessNote } from "../store.ts";
+import { setAside } from "../shared/damage.ts";
 import { toJob, toProcess } from "../shared/rows.ts";
 import type { Statements } from "./prepared.ts";
+import { lossOf, settle } from "./settle.ts";
 
 /** Due jobs that are promoted in one commit: few enough that a beat never waits long behind it. */
 const PROMOTE_LIMIT = 5_000;
@@ -20,31 +21,42 @@ export function promote(statements: Statements, now_ms: number): { count: number
   return { count, all: count < PROMOTE_LIMIT };
 }
 
-/** Null when there is more to promote first: only then is it known whose turn it is. */
+/** Jobs that are set aside in one commit, for the same reason. */
+const ASIDE_LIMIT = 1_000;
+
+/** Null when there is more to promote or to set aside first: only then is it known whose turn it is. */
 export function acquire(statements: Statements, request: AcquireRequest, now_ms: number): Grant[] | null {
   if (isDue(statements, now_ms) && !promote(statements, now_ms).all) return null;
-  const rows: SqlRow[] = [];
   if (request.job !== undefined) return acquireOne(statements, request.job, request, now_ms);
-  if (request.queues === null) {
-    while (rows.length < request.count) {
-      const queue = firstReady(statements, null, request.task)?.["queue"] as string | undefined;
-      const granted = queue === undefined ? [] : acquireFrom(statements, queue, 1, request, now_ms);
-      if (granted.length === 0) break;
-      rows.push(...granted);
-    }
-  } else {
-    for (const queue of request.queues) {
-      if (rows.length >= request.count) break;
-      rows.push(...acquireFrom(statements, queue, request.count - rows.length, request, now_ms));
-    }
+  const grants: Grant[] = [];
+  for (let granted = 0; grants.length < request.count;) {
+    const rows = nextRows(statements, request, request.count - grants.length, now_ms);
+    if (rows.length === 0) break;
+    for (const row of rows) grants.push(...toGrants(statements, row, request, now_ms));
+    granted += rows.length;
+    if (granted - grants.length < ASIDE_LIMIT) continue;
+    return grants.length === 0 ? null : grants;
   }
-  return rows.map((row) => toGrant(statements, row, request, now_ms));
+  return grants;
+}
+
+/** Of every queue, only the first in turn: the next may be in another. */
+function nextRows(statements: Statements, request: AcquireRequest, count: number, now_ms: number): SqlRow[] {
+  if (request.queues === null) {
+    const queue = firstReady(statements, null, request.task)?.["queue"] as string | undefined;
+    return queue === undefined ? [] : acquireFrom(statements, queue, 1, request, now_ms);
+  }
+  for (const queue of request.queues) {
+    const rows = acquireFrom(statements, queue, count, request, now_ms);
+    if (rows.length > 0) return rows;
+  }
+  return [];
 }
 
 /** That job, if it is pending. */
 export function acquireOne(statements: Statements, id: number, acquirer: Acquirer, now_ms: number): Grant[] {
   const rows = statements.get("acquireOne").all(acquirer.holder, now_ms, acquirer.lease_ms, id);
-  return rows.map((row) => toGrant(statements, row, acquirer, now_ms));
+  return rows.flatMap((row) => toGrants(statements, row, acquirer, now_ms));
 }
 
 export function isDue(statements: Statements, now_ms: number): boolean {
@@ -108,7 +120,8 @@ function* readyQueues(statements: Statements): Generator<string> {
   }
 }
 
-function toGrant(statements: Statements, row: SqlRow, request: Acquirer, now_ms: number): Grant {
+/** None when the job turns out to be damaged: then it has ended. */
+function toGrants(statements: Statements, row: SqlRow, request: Acquirer, now_ms: number): Grant[] {
   const id = row["id"] as number;
   const token = row["token"] as number;
   row["input"] = statements.get("inputOf").get(id)?.["data"] ?? null;
@@ -116,14 +129,15 @@ function toGrant(statements: Statements, row: SqlRow, request: Acquirer, now_ms:
   const expires_at_ms = row["expires_at_ms"] as number;
   const lease_ms = expires_at_ms - now_ms;
   statements.get("insertAttempt").run(id, token, request.holder, request.host, now_ms, lease_ms);
+  if (job.damaged !== undefined) {
+    settle(statements, [setAside(job, now_ms)], now_ms);
+    return [];
+  }
   const grant = { job, lease_ms, expires_at_ms, checkpoint: null, previous: null };
-  if (token === 1) return grant;
+  if (token === 1) return [grant];
   const previous = statements.get("previousProcess").get(id, token, request.host);
-  return {
-    ...grant,
-    checkpoint: (statements.get("lastProgress").get(id)?.["text"] as string | undefined) ?? null,
-    previous: previous === null ? null : toProcess(previous),
-  };
+  const checkpoint = (statements.get("lastProgress").get(id)?.["text"] as string | undefined) ?? null;
+  return [{ ...grant, checkpoint, previous: previous === null ? null : toProcess(previous) }];
 }
 
 export function extend(statements: Statements, requests: readonly ExtendRequest[], now_ms: number): ExtendAnswer[] {
@@ -142,12 +156,6 @@ export function extend(statements: Statements, requests: readonly ExtendRequest[
     const expires_at_ms = row["expires_at_ms"] as number;
     return { status: "extended", expires_at_ms, cancel_requested: row["cancel_requested_at_ms"] !== null };
   });
-}
-
-/** Why a holder's write found no row. A job that is gone altogether counts as expired. */
-export function lossOf(statements: Statements, id: number, token: number): "expired" | "conflict" {
-  const row = statements.get("fence").get(id);
-  return row === null ? "expired" : lossReason({ token: row["token"] as number }, token);
 }
 
 export function noteProcess(statements: Statements, notes: readonly ProcessNote[]): void {

@@ -4,6 +4,8 @@
 
 import type { StateName } from "../../core/job.ts";
 import type { RecoveryTotals, SweepCounts } from "../../core/records.ts";
+import { fromJson } from "../shared/rows.ts";
+import { RECOVERY_TOTALS } from "../shared/schemas.ts";
 import type { CancelAnswer, RetryAnswer } from "../store.ts";
 import { freeChildren } from "./dependencies.ts";
 import type { Statements } from "./prepared.ts";
@@ -44,8 +46,7 @@ function stateOf(statements: Statements, id: number): StateName | null {
 }
 
 export function recovery(statements: Statements): RecoveryTotals | null {
-  const row = statements.get("getMeta").get("recovery");
-  return row === null ? null : (JSON.parse(row["value"] as string) as RecoveryTotals);
+  return fromJson(RECOVERY_TOTALS, statements.get("getMeta").get("recovery")?.["value"]);
 }
 
 export function noteRecovery(statements: Statements, counts: SweepCounts, now_ms: number): void {

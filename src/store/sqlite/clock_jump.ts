@@ -5,6 +5,8 @@
 
 import type { MachineTime } from "../../core/clock.ts";
 import { JUMP_MS } from "../../core/clock.ts";
+import { fromJson } from "../shared/rows.ts";
+import { CLOCK_SEEN } from "../shared/schemas.ts";
 import type { Statements } from "./prepared.ts";
 
 interface Reading extends MachineTime {
@@ -24,8 +26,7 @@ interface Seen {
 const NAME = "clock";
 
 function seen(statements: Statements, boot_id: string): Seen | null {
-  const row = statements.get("getMeta").get(NAME);
-  const last = row === null ? null : (JSON.parse(row["value"] as string) as Seen);
+  const last: Seen | null = fromJson(CLOCK_SEEN, statements.get("getMeta").get(NAME)?.["value"]);
   return last?.boot_id === boot_id ? last : null;
 }
 

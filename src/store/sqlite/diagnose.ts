@@ -3,10 +3,14 @@
 import { statSync, statfsSync } from "node:fs";
 import type { Stats } from "node:fs";
 import { dirname } from "node:path";
+import type { SqlRow } from "../../platform/platform.ts";
+import type { StateName } from "../../core/job.ts";
+import { damageFinding, LOOKED_AT } from "../shared/damage.ts";
 import type { Finding } from "../queries.ts";
 import { fileSystemName } from "./location.ts";
 import { MIGRATIONS } from "./schema.ts";
 import type { Statements } from "./prepared.ts";
+import { SELECT_WITHOUT_INPUT } from "./statements.ts";
 
 /** Before this a WAL that is reset while another process reads it can lose commits. */
 const SAFE_VERSION = [3, 51, 3];
@@ -22,7 +26,7 @@ export function diagnose(statements: Statements, path: string): Finding[] {
     engine(statements),
     schema(statements),
     whole,
-    ...(whole.level === "ok" ? [tallies(statements)] : []),
+    ...(whole.level === "ok" ? [tallies(statements), damageFinding(lookedAt(statements))] : []),
     permissions(path),
     file(path),
     wal(path),
@@ -87,6 +91,16 @@ function tallies(statements: Statements): Finding {
   if (wrong === 0) return ok("counts", "equal to the jobs");
   const advice = "somebody changed the tables by hand; `lease copy --to NEW` makes a store with right counts";
   return { name: "counts", level: "warn", value: `${wrong} differ from the jobs`, advice };
+}
+
+const UNFINISHED: readonly StateName[] = ["running", "pending", "scheduled", "blocked"];
+
+function lookedAt(statements: Statements): SqlRow[] {
+  const some = (which: string) => statements.sql(`${SELECT_WITHOUT_INPUT} WHERE ${which} LIMIT ?1`).all(LOOKED_AT);
+  return [
+    ...UNFINISHED.flatMap((state) => some(`state = '${state}'`)),
+    ...some("state = 'failed' AND finished_at_ms IS NOT NULL ORDER BY finished_at_ms DESC"),
+  ];
 }
 
 function permissions(path: string): Finding {

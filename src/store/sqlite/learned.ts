@@ -1,12 +1,13 @@
 /** What runs have taught about the gaps between beats, one row per subject. */
 
-import { conclude, learn, subjectOf } from "../../core/learning.ts";
+import { learn, subjectOf } from "../../core/learning.ts";
 import type { Gaps, Learned } from "../../core/learning.ts";
+import { toLearned } from "../shared/rows.ts";
 import type { Statements } from "./prepared.ts";
 
 export function learned(statements: Statements, subject: string): Learned | null {
   const row = statements.get("getLearned").get(subject);
-  return row === null ? null : conclude(row["runs"] as number, JSON.parse(row["gaps"] as string) as Gaps);
+  return row === null ? null : toLearned(row);
 }
 
 export function addRun(statements: Statements, id: number, gaps: Gaps): void {

@@ -2,7 +2,6 @@
  * Questions about jobs. Reads never wait for writers: WAL gives each its own snapshot.
  */
 
-import { assert } from "../../core/errors.ts";
 import type { Job } from "../../core/job.ts";
 import type { Attempt, Checkpoint, LogChunk, QueueCount } from "../../core/records.ts";
 import type { SqlRow, SqlValue } from "../../platform/platform.ts";
@@ -107,10 +106,10 @@ function readExpired(statements: Statements, query: ExpiredQuery, now_ms: number
   });
 }
 
-/** Of a running job: it began when the job did last, and has no end. */
+/** Of a running job: it began when the job did last, and has no end. One that was deleted is made up from the job. */
 function toCurrentAttempt(row: SqlRow): Attempt {
-  const { id = null, token = null, worker = null, host = null, granted_ms = null, beats = null } = row;
-  assert(worker !== null, `a running job has its attempt (job ${id}, ${token})`);
+  const { token = null, host = null, granted_ms = null, beats = null } = row;
+  const worker = row["worker"] ?? row["holder"] ?? null;
   const { boot_id = null, pid = null, pid_started = null, started_at_ms = null } = row;
   const grant = { attempt: token, worker, host, boot_id, pid, pid_started, lease_ms: granted_ms, started_at_ms, beats };
   return toAttempt({ ...grant, ended_at_ms: null, cause: null });

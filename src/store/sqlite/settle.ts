@@ -3,9 +3,9 @@
  */
 
 import { isFinished } from "../../core/job.ts";
+import { lossReason } from "../../core/transition.ts";
 import type { AttemptEnd } from "../../core/transition.ts";
 import type { CheckpointRequest, SettleAnswer, SettleRequest } from "../store.ts";
-import { lossOf } from "./acquire.ts";
 import { freeChildren } from "./dependencies.ts";
 import { addRun } from "./learned.ts";
 import { auditText } from "../shared/audit.ts";
@@ -20,6 +20,12 @@ export function settle(statements: Statements, requests: readonly SettleRequest[
     if (row !== null) audit(statements, request, now_ms, "stale");
     return { status: "stale", reason: lossOf(statements, request.id, request.token) };
   });
+}
+
+/** Why a holder's write found no row. A job that is gone altogether counts as expired. */
+export function lossOf(statements: Statements, id: number, token: number): "expired" | "conflict" {
+  const row = statements.get("fence").get(id);
+  return row === null ? "expired" : lossReason({ token: row["token"] as number }, token);
 }
 
 function endJob(statements: Statements, request: SettleRequest, now_ms: number): boolean {

@@ -4,6 +4,7 @@
  */
 
 import { UNLEARNED_LEASE_MS } from "../../core/learning.ts";
+import { LONGEST_LEASE_MS, MOST_GRANTS } from "../shared/columns.ts";
 import { ENQUEUE_SQL } from "./enqueue_sql.ts";
 
 const JOB_COLUMNS = `id, state, queue, priority, run_at_ms, token, failures, retries, lease_ms, holder, expires_at_ms,
@@ -13,10 +14,11 @@ const JOB_COLUMNS = `id, state, queue, priority, run_at_ms, token, failures, ret
 const JOB_WITH_INPUT = `SELECT ${JOB_COLUMNS}, (SELECT data FROM inputs WHERE job_id = jobs.id) AS input FROM jobs`;
 
 /** A lease of 0 is a learned one: by the job's key, or else by its queue (see subjectOf). */
-const GRANTED_MS = `coalesce(nullif(coalesce(lease_ms, ?3), 0), (SELECT learned.lease_ms FROM learned
-  WHERE subject = iif(key IS NULL, 'queue ' || queue, 'key ' || key)), ${UNLEARNED_LEASE_MS})`;
+const GRANTED_MS = `min(coalesce(nullif(coalesce(lease_ms, ?3), 0), (SELECT learned.lease_ms FROM learned
+  WHERE subject = iif(key IS NULL, 'queue ' || queue, 'key ' || key)), ${UNLEARNED_LEASE_MS}), ${LONGEST_LEASE_MS})`;
 
-const GRANT = `UPDATE jobs SET state = 'running', token = token + 1, holder = ?1, started_at_ms = ?2,
+/** Absurd numbers are cut, so that a damaged job can be granted, and then be seen and set aside. */
+const GRANT = `UPDATE jobs SET state = 'running', token = min(token, ${MOST_GRANTS - 1}) + 1, holder = ?1, started_at_ms = ?2,
   last_beat_at_ms = ?2, expires_at_ms = ?2 + ${GRANTED_MS}, progress = NULL, message = NULL,
   reason = NULL`;
 
@@ -85,7 +87,8 @@ export const SQL = {
     ORDER BY priority DESC, run_at_ms, id LIMIT 1`,
   inputOf: "SELECT data FROM inputs WHERE job_id = ?1",
   insertAttempt: `INSERT INTO attempts (job_id, attempt, worker, host, started_at_ms, lease_ms)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6)`,
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+    ON CONFLICT DO UPDATE SET worker = ?3, host = ?4, started_at_ms = ?5, lease_ms = ?6, ended_at_ms = NULL, cause = NULL`,
   previousProcess: `SELECT boot_id, pid, pid_started FROM attempts
     WHERE job_id = ?1 AND attempt < ?2 AND host = ?3 AND pid IS NOT NULL ORDER BY attempt DESC LIMIT 1`,
   lastProgress: `SELECT text FROM checkpoints WHERE job_id = ?1 AND kind = 'progress' ORDER BY id DESC LIMIT 1`,
@@ -202,3 +205,5 @@ export const SQL = {
 export type StatementName = keyof typeof SQL;
 
 export const SELECT_JOB = JOB_WITH_INPUT;
+/** Where nobody asks for it. */
+export const SELECT_WITHOUT_INPUT = `SELECT ${JOB_COLUMNS} FROM jobs`;

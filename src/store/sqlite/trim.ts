@@ -4,12 +4,9 @@
  * job always stays: its next attempt starts from it.
  */
 
+import { fromJson } from "../shared/rows.ts";
+import { LAST_TRIM } from "../shared/schemas.ts";
 import type { Statements } from "./prepared.ts";
-
-interface Last {
-  id?: number;
-  keep?: number;
-}
 
 /** Tasks or jobs that are trimmed in one commit. */
 interface Part {
@@ -25,7 +22,7 @@ export function trimmable(
   statements: Statements,
   keep: number,
 ): { found: Part[]; done: ((statements: Statements) => void) | null } {
-  const last = JSON.parse((statements.get("getMeta").get(NAME)?.["value"] as string | undefined) ?? "{}") as Last;
+  const last = fromJson(LAST_TRIM, statements.get("getMeta").get(NAME)?.["value"]) ?? {};
   const from_id = keep < (last.keep ?? 0) ? 0 : (last.id ?? 0);
   const newest = statements.get("newestCheckpoint").get()?.["id"] as number | null;
   if (newest === null || (newest === from_id && last.keep === keep)) return { found: [], done: null };
@@ -35,8 +32,8 @@ export function trimmable(
     ...slices(tasks).map((rows) => ({ tasks: rows.map((row) => row["task"] as string), jobs: [] })),
     ...slices(jobs).map((rows) => ({ tasks: [], jobs: rows.map((row) => row["job_id"] as number) })),
   ];
-  const note: Last = { id: newest, keep };
-  return { found, done: (all) => void all.get("setMeta").run(NAME, JSON.stringify(note)) };
+  const note = JSON.stringify({ id: newest, keep });
+  return { found, done: (all) => void all.get("setMeta").run(NAME, note) };
 }
 
 function slices<T>(items: readonly T[]): T[][] {

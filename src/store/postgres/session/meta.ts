@@ -1,5 +1,7 @@
 /** Small facts about the store as a whole, by name. */
 
+import type { GenericSchema, InferOutput } from "valibot";
+import { fromJson } from "../../shared/rows.ts";
 import type { Connection } from "./link.ts";
 import type { Statements } from "./sql.ts";
 
@@ -7,14 +9,14 @@ export const GET_META = "SELECT value FROM lease.meta WHERE name = $1";
 const CLAIM_META = "INSERT INTO lease.meta (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING";
 export const SET_META = "UPDATE lease.meta SET value = $2 WHERE name = $1";
 
-/** Nobody else changes it until the transaction ends. */
-export async function lockMeta<T>(
+/** Nobody else changes it until the transaction ends. Null when there is none yet, or none that can be read. */
+export async function lockMeta<S extends GenericSchema>(
   statements: Statements,
   connection: Connection,
   name: string,
-  initial: T,
-): Promise<T> {
-  await statements.sql(connection, CLAIM_META, [name, JSON.stringify(initial)]);
+  schema: S,
+): Promise<InferOutput<S> | null> {
+  await statements.sql(connection, CLAIM_META, [name, "null"]);
   const [row] = await statements.sql(connection, `${GET_META} FOR UPDATE`, [name]);
-  return JSON.parse(row?.["value"] as string) as T;
+  return fromJson(schema, row?.["value"]);
 }

@@ -1,0 +1,93 @@
+/** The quick look at a job's row against the schema that it stands for. */
+
+import { describe, expect, test } from "bun:test";
+import * as fc from "fast-check";
+import * as v from "valibot";
+import type { SqlRow, SqlValue } from "../../src/platform/platform.ts";
+import { toJob } from "../../src/store/shared/rows.ts";
+import { JOB } from "../../src/store/shared/schemas.ts";
+import { isSound } from "../../src/store/shared/sound.ts";
+
+const SOUND: SqlRow = {
+  id: 1,
+  state: "pending",
+  queue: "default",
+  priority: 0,
+  run_at_ms: 1,
+  token: 0,
+  failures: 0,
+  retries: 3,
+  lease_ms: null,
+  holder: null,
+  expires_at_ms: null,
+  cancel_requested_at_ms: null,
+  created_at_ms: 1,
+  started_at_ms: null,
+  finished_at_ms: null,
+  last_beat_at_ms: null,
+  task: null,
+  key: null,
+  argv: '["true"]',
+  cwd: "/",
+  settings: '{"pty":true}',
+  env: '{"A":"1"}',
+  progress: null,
+  message: null,
+  cause: null,
+  exit_code: null,
+  error: null,
+  output: null,
+  reason: null,
+};
+const JSON_COLUMNS = new Set(["argv", "settings", "env"]);
+const SCALARS = Object.keys(SOUND).filter((name) => !JSON_COLUMNS.has(name));
+const ODD: readonly SqlValue[] = [
+  null,
+  "",
+  "failed",
+  "exit",
+  "[]",
+  -1,
+  0,
+  0.5,
+  2 ** 31 - 2,
+  2 ** 31 - 1,
+  2 ** 50,
+  2 ** 50 + 1,
+];
+const ABSURD: readonly SqlValue[] = [
+  8.64e15,
+  8.64e15 + 1,
+  -8.64e15,
+  2 ** 53 - 1,
+  2 ** 53,
+  Number.POSITIVE_INFINITY,
+  Number.NaN,
+  new Uint8Array(1),
+];
+
+describe("a row", () => {
+  test("is sound exactly when the schema accepts it, whatever one column holds", () => {
+    for (const name of SCALARS) {
+      for (const value of [...ODD, ...ABSURD]) {
+        const row = { ...SOUND, [name]: value };
+        expect([name, value, isSound(row)]).toEqual([name, value, v.is(JOB, row)]);
+      }
+      const { [name]: _gone, ...missing } = SOUND;
+      expect([name, isSound(missing)]).toEqual([name, v.is(JOB, missing)]);
+    }
+  });
+
+  test("of any kind can be read, twice, and is damaged exactly when the schema refuses it", () => {
+    const value = fc.oneof(fc.constantFrom(...ODD, ...ABSURD), fc.string(), fc.json(), fc.double());
+    const changes = fc.dictionary(fc.constantFrom(...Object.keys(SOUND)), value, { maxKeys: 3 });
+    fc.assert(
+      fc.property(changes, (changed) => {
+        const row = { ...SOUND, ...changed };
+        const job = toJob(row);
+        expect(job.damaged === undefined).toBe(v.is(JOB, row));
+        expect(toJob(row)).toEqual(job);
+      }),
+    );
+  });
+});
