@@ -12,7 +12,7 @@ import {
   choice,
   DURATION,
   ENV,
-  EXIT_CODES,
+  EXIT_RANGES,
   IDS,
   integer,
   LEASE,
@@ -211,7 +211,7 @@ export const JOB_FIELDS = {
   ),
   fatal_exit: setting(
     "fatal_exit",
-    { value: EXIT_CODES, description: "Exit codes not to retry: 2,64-78" },
+    { value: EXIT_RANGES, description: "Exit codes not to retry: 2,64-78" },
     (ranges) => `exit ${rangesWording(ranges)} not retried`,
   ),
   timeout: setting(

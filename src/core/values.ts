@@ -185,7 +185,7 @@ function exitCodes(given: string): Parsed<ExitRange[]> {
   return { value };
 }
 
-export const EXIT_CODES = kind<readonly ExitRange[]>("CODES", text(exitCodes), { json: numerals });
+export const EXIT_RANGES = kind<readonly ExitRange[]>("CODES", text(exitCodes), { json: numerals });
 
 const MOST_IDS = 1_000_000;
 

@@ -3,7 +3,7 @@
  * checkpoints and the last lines it printed. Of its environment only the names are shown, unless somebody asks.
  */
 
-import { DEFAULT_QUEUE, isFinished, shownState, type Job } from "../core/job.ts";
+import { DEFAULT_QUEUE, DEFAULT_SETTINGS, isFinished, shownState, type Job, type JobSettings } from "../core/job.ts";
 import { formatDuration } from "../core/duration.ts";
 import { RUNS_NEEDED, subjectOf, UNLEARNED_LEASE_MS, type Learned } from "../core/learning.ts";
 import type { Attempt, Checkpoint } from "../core/records.ts";
@@ -12,7 +12,7 @@ import { checkpointColumns } from "./checkpoints.ts";
 import { bar } from "./progress.ts";
 import { commandText, inputText, quote } from "./quote.ts";
 import type { Parent } from "./reason.ts";
-import { changedSettings } from "./job_settings.ts";
+import { JOB_FIELD_NAMES, jobField } from "../core/job_fields.ts";
 import { paintState, type Screen } from "./style.ts";
 import { renderPairs, renderTable } from "./table.ts";
 import { outputLine, truncate, visible } from "./text.ts";
@@ -127,4 +127,17 @@ function progressText(job: Job, { paint }: Screen): string | null {
   if (job.progress === null && job.message === null) return null;
   const shown = job.progress === null ? [] : [bar(job.progress / 100, BAR_COLUMNS, paint), `${job.progress} %`];
   return [...shown, ...(job.message === null ? [] : [visible(job.message)])].join(" ");
+}
+
+/** As a person reads them, only where they differ from what everybody gets. */
+export function changedSettings(settings: JobSettings): string[] {
+  return JOB_FIELD_NAMES.flatMap((field) => {
+    const { setting } = jobField(field);
+    if (setting === undefined || same(settings[setting.name], DEFAULT_SETTINGS[setting.name])) return [];
+    return [setting.wording(settings)];
+  });
+}
+
+function same(a: unknown, b: unknown): boolean {
+  return JSON.stringify(a) === JSON.stringify(b);
 }

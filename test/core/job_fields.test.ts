@@ -8,7 +8,7 @@ import { COMMAND_SETTINGS } from "../../src/config/settings.ts";
 import { DEFAULT_SETTINGS } from "../../src/core/job.ts";
 import { draftJob, JOB_FIELD_NAMES, jobField, type JobFieldName } from "../../src/core/job_fields.ts";
 import { LeaseError } from "../../src/core/errors.ts";
-import { changedSettings } from "../../src/view/job_settings.ts";
+import { changedSettings } from "../../src/view/job.ts";
 
 const HERE = process.cwd();
 const context = {

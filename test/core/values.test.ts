@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import {
   BACKOFF,
   ENV,
-  EXIT_CODES,
+  EXIT_RANGES,
   GRACE,
   IDS,
   integer,
@@ -63,7 +63,7 @@ describe("a size", () => {
 
 describe("exit codes", () => {
   test("are a list of numbers and ranges", () => {
-    expect(readValue(EXIT_CODES, "2,64-78, 255", "-x")).toEqual([
+    expect(readValue(EXIT_RANGES, "2,64-78, 255", "-x")).toEqual([
       [2, 2],
       [64, 78],
       [255, 255],
@@ -71,7 +71,7 @@ describe("exit codes", () => {
   });
 
   test.each(["", ",", "256", "5-2", "-1", "a", "1-", "1,,2"])("are not %j", (text) => {
-    expect(refusal(() => readValue(EXIT_CODES, text, "--fatal-exit"))).toContain("write 2,64-78");
+    expect(refusal(() => readValue(EXIT_RANGES, text, "--fatal-exit"))).toContain("write 2,64-78");
   });
 });
 
@@ -144,7 +144,7 @@ describe("JSON", () => {
     expect(readJson(integer(), -7, "priority")).toBe(-7);
     expect(readJson(SIZE, 4096, "log_limit")).toBe(4_096);
     expect(readJson(IDS, [3, "9-10"], "after")).toEqual([3, 9, 10]);
-    expect(readJson(EXIT_CODES, [2, "64-78"], "fatal_exit")).toEqual([
+    expect(readJson(EXIT_RANGES, [2, "64-78"], "fatal_exit")).toEqual([
       [2, 2],
       [64, 78],
     ]);

@@ -4,7 +4,7 @@ import { describe, expect, test } from "bun:test";
 import { jobText, type JobPage } from "../../src/view/job.ts";
 import { overviewText } from "../../src/view/overview.ts";
 import { queuesText, summarizeQueues } from "../../src/view/queues.ts";
-import { changedSettings } from "../../src/view/job_settings.ts";
+import { changedSettings } from "../../src/view/job.ts";
 import { bar } from "../../src/view/progress.ts";
 import { ansi, plain } from "../../src/view/style.ts";
 import { displayWidth } from "../../src/view/text.ts";

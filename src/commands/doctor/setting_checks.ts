@@ -10,7 +10,7 @@ import {
   BACKOFF,
   DURATION,
   ENV,
-  EXIT_CODES,
+  EXIT_RANGES,
   GRACE,
   integer,
   LEASE,
@@ -32,7 +32,7 @@ const NOTHING_ELSE = { folder: String, moment: Number, input: () => new Uint8Arr
 /** Null: any text will do. */
 export const READERS: Readonly<Record<string, Value<unknown> | null>> = {
   ...Object.fromEntries(
-    [integer(), DURATION, BACKOFF, GRACE, LEASE, AGE, SIZE, EXIT_CODES, ENV].map((value) => [value.hint, value]),
+    [integer(), DURATION, BACKOFF, GRACE, LEASE, AGE, SIZE, EXIT_RANGES, ENV].map((value) => [value.hint, value]),
   ),
   NAME: null,
   FOLDER: null,
