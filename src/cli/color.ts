@@ -1,7 +1,7 @@
 /** Whether to colour: what the user says, else NO_COLOR, else whether somebody is looking. */
 
-import type { Io } from "./define.ts";
-import type { COLOR_CHOICES } from "./shared.ts";
+import type { Io } from "./command.ts";
+import type { COLOR_CHOICES } from "./flags.ts";
 
 export function wantsColor(choice: (typeof COLOR_CHOICES)[number], io: Pick<Io, "env" | "is_tty">): boolean {
   if (choice !== "auto") return choice === "always";

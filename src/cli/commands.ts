@@ -1,6 +1,6 @@
 /** Every command by name, in the order in which help lists them. Only the one that is asked for gets loaded. */
 
-import type { Commands } from "./define.ts";
+import type { Commands } from "./command.ts";
 
 const ROLES = "The four roles";
 const JOBS = "Around jobs";
@@ -36,7 +36,7 @@ export const COMMANDS: Commands = {
     group: JOBS,
     description: "run a job here, or follow it, and end with its code",
     also: ["exec", "fg", "attach"],
-    load: async () => (await import("../commands/run.ts")).default,
+    load: async () => (await import("../commands/run/run.ts")).default,
   },
   logs: {
     group: JOBS,

@@ -10,12 +10,12 @@
 
 import { LeaseError } from "../core/errors.ts";
 import { wantsColor } from "./color.ts";
-import type { Commands, Io } from "./define.ts";
+import type { Commands, Io } from "./command.ts";
 import type { Page } from "./layout.ts";
 import { nearest } from "../core/nearest.ts";
-import { scan, type Scanned } from "./scan.ts";
+import { scan, type Scanned } from "./strict.ts";
 import { applySettings, nameOrigin } from "./settings.ts";
-import { COLOR_CHOICES, FRONT_FLAGS, SHARED_FLAGS } from "./shared.ts";
+import { COLOR_CHOICES, FRONT_FLAGS, SHARED_FLAGS } from "./flags.ts";
 
 const USAGE = 2;
 const FAILED = 125;

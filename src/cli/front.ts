@@ -3,7 +3,7 @@
  * the commands by name and description only; none is loaded for it.
  */
 
-import type { Commands } from "./define.ts";
+import type { Commands } from "./command.ts";
 import { noteLines } from "./help.ts";
 import { heading, paragraph, rowLines, termWidth, type Page, type Row } from "./layout.ts";
 

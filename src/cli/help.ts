@@ -4,9 +4,9 @@
  */
 
 import { COMMAND_SETTINGS, variableName } from "../config/settings.ts";
-import { aliasesOf, flagName, type AnyCommand, type FlagDef, type Note } from "./define.ts";
+import { aliasesOf, flagName, type AnyCommand, type FlagDef, type Note } from "./command.ts";
 import { heading, paragraph, rowLines, termWidth, type Page, type Row } from "./layout.ts";
-import { SHARED_FLAGS } from "./shared.ts";
+import { SHARED_FLAGS } from "./flags.ts";
 
 const OWN = "Flags";
 const SHARED = "Flags of every command";

@@ -5,7 +5,7 @@ import { platform } from "#platform";
 import { LeaseError } from "../core/errors.ts";
 import { lazyFs } from "../platform/lazy.ts";
 import { COMMANDS } from "./commands.ts";
-import type { Io } from "./define.ts";
+import type { Io } from "./command.ts";
 import { dispatch, guarded } from "./dispatch.ts";
 import type { QuickAnswer } from "../commands/enqueue/quick.ts";
 

@@ -5,8 +5,8 @@ import { INPUT_LIMIT_BYTES } from "../core/job.ts";
 import type { NewJob } from "../core/job.ts";
 import { systemClock } from "../platform/clock.ts";
 import { lazyFs } from "../platform/lazy.ts";
-import type { Io } from "./define.ts";
-import { readStdin } from "./context.ts";
+import type { Io } from "./command.ts";
+import { readStdin } from "./io.ts";
 import { plainJob, type JobArgs, type JobLists } from "./plain_job.ts";
 
 export async function newJob(args: JobArgs, lists: JobLists, words: readonly string[], io: Io): Promise<NewJob> {

@@ -2,11 +2,11 @@
 
 import { LeaseError } from "../core/errors.ts";
 import { checkName } from "../core/check_job.ts";
-import type { AnyCommand } from "./define.ts";
-import { command } from "./define.ts";
+import type { AnyCommand } from "./command.ts";
+import { command } from "./command.ts";
 import { visible } from "../view/text.ts";
-import { withStore } from "./context.ts";
-import { queueRemarks } from "../lookup/queue_names.ts";
+import { withStore } from "./io.ts";
+import { queueRemarks } from "../lookup/queues.ts";
 
 interface Pausing {
   name: "pause" | "resume";

@@ -10,8 +10,8 @@ import { nonEmpty, type Env } from "../config/location.ts";
 import { COMMAND_SETTINGS, SHARED_SETTINGS, variableName, type Table } from "../config/settings.ts";
 import { LeaseError } from "../core/errors.ts";
 import { lazyFs } from "../platform/lazy.ts";
-import type { AnyCommand } from "./define.ts";
-import { option, spell, type Scanned } from "./scan.ts";
+import type { AnyCommand } from "./command.ts";
+import { option, spell, type Scanned } from "./strict.ts";
 
 /** Where a value that was not a flag comes from. */
 interface Origin {

@@ -6,8 +6,8 @@ import { holdsLease } from "../core/transition.ts";
 import { systemClock } from "../platform/clock.ts";
 import { inheritRun } from "../runner/inherit.ts";
 import type { Store } from "../store/store.ts";
-import { command } from "../cli/define.ts";
-import { withStore } from "../cli/context.ts";
+import { command } from "../cli/command.ts";
+import { withStore } from "../cli/io.ts";
 import { leaseLost, ownJob } from "../cli/own_job.ts";
 
 /** How often the lease is looked at while the command runs. */

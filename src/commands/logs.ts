@@ -8,8 +8,8 @@ import { LogReader } from "../foreground/log_reader.ts";
 import type { Store } from "../store/store.ts";
 import { LogText, logJson, STAMPED } from "../view/log.ts";
 import { visible } from "../view/text.ts";
-import { command } from "../cli/define.ts";
-import { withStore } from "../cli/context.ts";
+import { command } from "../cli/command.ts";
+import { withStore } from "../cli/io.ts";
 import { tellWhyWaiting } from "../cli/waiting.ts";
 
 /** The net below the wake-ups. */

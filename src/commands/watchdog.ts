@@ -7,9 +7,9 @@ import { parseDuration } from "../core/duration.ts";
 import type { SweepCounts } from "../core/records.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
 import { RecoverySweep } from "../recovery/sweep.ts";
-import { command } from "../cli/define.ts";
-import { JSON_FLAG } from "../cli/shared.ts";
-import { withStore } from "../cli/context.ts";
+import { command } from "../cli/command.ts";
+import { JSON_FLAG } from "../cli/flags.ts";
+import { withStore } from "../cli/io.ts";
 import { roleLog } from "../cli/role_log.ts";
 
 export default command({

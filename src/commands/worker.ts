@@ -15,11 +15,11 @@ import type { Report } from "../core/report.ts";
 import type { Store } from "../store/store.ts";
 import { visible } from "../view/text.ts";
 import { VERSION } from "../platform/build_info.ts";
-import type { Io } from "../cli/define.ts";
-import { command } from "../cli/define.ts";
-import { withStore } from "../cli/context.ts";
+import type { Io } from "../cli/command.ts";
+import { command } from "../cli/command.ts";
+import { withStore } from "../cli/io.ts";
 import { roleLog } from "../cli/role_log.ts";
-import { ProgressDisplay } from "../cli/work_progress.ts";
+import { ProgressDisplay } from "../cli/progress.ts";
 
 const SCALING = "Slots that follow the work, instead of -j";
 const ENDING = "When it ends";

@@ -59,7 +59,7 @@ type Part = keyof typeof MAY_IMPORT;
 
 /** Each way into a store has one user among the commands. */
 const ONLY_FROM: Readonly<Record<string, string>> = {
-  "store/open.ts": "src/cli/context.ts",
+  "store/open.ts": "src/cli/io.ts",
   "store/quick.ts": "src/commands/enqueue/quick.ts",
 };
 const READ_PACKAGE_JSON: readonly Part[] = ["platform"];

@@ -7,8 +7,8 @@ import { errorText } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
 import type { Finding } from "../../store/queries.ts";
 import type { EffectiveSetting } from "../../view/doctor.ts";
-import type { AnyCommand, Commands } from "../../cli/define.ts";
-import { scan, type Scanned } from "../../cli/scan.ts";
+import type { AnyCommand, Commands } from "../../cli/command.ts";
+import { scan, type Scanned } from "../../cli/strict.ts";
 import { fillIn, loadConfig, type Origins } from "../../cli/settings.ts";
 import { refusedSettings } from "./setting_checks.ts";
 

@@ -9,8 +9,8 @@ import { calibrate } from "../../core/calibration.ts";
 import { parseDuration } from "../../core/duration.ts";
 import { errorText } from "../../core/errors.ts";
 import { checkName } from "../../core/check_job.ts";
-import { flagName, type AnyCommand } from "../../cli/define.ts";
-import type { Scanned } from "../../cli/scan.ts";
+import { flagName, type AnyCommand } from "../../cli/command.ts";
+import type { Scanned } from "../../cli/strict.ts";
 import { nameOrigin, type Origins } from "../../cli/settings.ts";
 
 type Reader = (text: string, name: string, env: Env) => unknown;

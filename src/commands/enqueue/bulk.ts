@@ -15,8 +15,8 @@ import { systemClock } from "../../platform/clock.ts";
 import type { BulkEnqueued } from "../../store/store.ts";
 import type { Source } from "./bulk_lines.ts";
 import { closeSource, groupsOf, openSource } from "./bulk_lines.ts";
-import type { Io } from "../../cli/define.ts";
-import { withStore } from "../../cli/context.ts";
+import type { Io } from "../../cli/command.ts";
+import { withStore } from "../../cli/io.ts";
 import { readInput } from "../../cli/new_job.ts";
 
 export interface BulkOptions {

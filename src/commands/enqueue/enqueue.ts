@@ -2,8 +2,8 @@
 
 import { LeaseError } from "../../core/errors.ts";
 import { checkNewJob } from "../../core/check_job.ts";
-import { command } from "../../cli/define.ts";
-import { withInbox } from "../../cli/context.ts";
+import { command } from "../../cli/command.ts";
+import { withInbox } from "../../cli/io.ts";
 import { JOB_FLAGS, JOB_LISTS } from "../../cli/job_flags.ts";
 import { newJob } from "../../cli/new_job.ts";
 import type { JobArgs } from "../../cli/plain_job.ts";

@@ -14,8 +14,8 @@ import type { NewJob } from "../../core/job.ts";
 import { checkNewJob } from "../../core/check_job.ts";
 import type { QuickFiles } from "../../platform/platform.ts";
 import { quickEnqueue } from "../../store/quick.ts";
-import { scan, type Grammar } from "../../cli/scan.ts";
-import { SHARED_FLAGS } from "../../cli/shared.ts";
+import { scan, type Grammar } from "../../cli/strict.ts";
+import { SHARED_FLAGS } from "../../cli/flags.ts";
 import { JOB_FLAGS } from "../../cli/job_flags.ts";
 import { plainJob, type JobArgs, type JobLists } from "../../cli/plain_job.ts";
 

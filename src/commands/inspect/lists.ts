@@ -14,9 +14,9 @@ import { jobTsv, TSV_NAMES } from "../../view/tsv.ts";
 import { WORKER_STATES, workersText, workerState, type WorkerRow } from "../../view/workers.ts";
 import { DEFAULT_LIMIT, LIST_SORTS, oneOf, type InspectArgs, type ListName } from "./flags.ts";
 import { heldBy, leasesByEnd } from "../../lookup/leases.ts";
-import { queuesNow } from "./overview.ts";
+import { queuesNow } from "../../lookup/overview.ts";
 import { around } from "../../lookup/why_waiting.ts";
-import type { View } from "./view.ts";
+import type { View } from "./views.ts";
 import { workersNow } from "../../lookup/workers.ts";
 
 const MOST = 1_000_000;

@@ -7,11 +7,11 @@ import type { Store } from "../../store/store.ts";
 import { drawLines, fitLines } from "../../view/frame.ts";
 import type { Screen } from "../../view/style.ts";
 import { readable } from "../../view/time.ts";
-import type { Io } from "../../cli/define.ts";
+import type { Io } from "../../cli/command.ts";
 import { noSuchJobs } from "../../cli/selection.ts";
 import { Ending, repeat } from "../../cli/repeat.ts";
 import { LiveTerminal } from "./terminal.ts";
-import type { Seen, View } from "./view.ts";
+import type { Seen, View } from "./views.ts";
 
 /** More often nobody can read it. */
 const PACE = { every_ms: 1_000, pause_ms: 100 } as const;

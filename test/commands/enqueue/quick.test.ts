@@ -8,8 +8,8 @@ import { join } from "node:path";
 import process from "node:process";
 import enqueue from "../../../src/commands/enqueue/enqueue.ts";
 import { enqueueQuickly, QUICK_GRAMMAR } from "../../../src/commands/enqueue/quick.ts";
-import { flagName } from "../../../src/cli/define.ts";
-import { scan } from "../../../src/cli/scan.ts";
+import { flagName } from "../../../src/cli/command.ts";
+import { scan } from "../../../src/cli/strict.ts";
 import { systemClock, systemRandom } from "../../../src/platform/clock.ts";
 import { openSqlite } from "../../../src/store/sqlite/open.ts";
 

@@ -1,14 +1,14 @@
 /** Everything about jobs by their ids. */
 
-import type { Job } from "../../core/job.ts";
-import { conclude, subjectOf, type Learned } from "../../core/learning.ts";
-import { Tail } from "../../runner/log/tail.ts";
-import { decodeChunk } from "../../runner/log/capture.ts";
-import type { Store } from "../../store/store.ts";
-import { jobText, type JobPage } from "../../view/job.ts";
-import { jobDetailJson } from "../../view/json.ts";
-import { around } from "../../lookup/why_waiting.ts";
-import type { View } from "./view.ts";
+import type { Job } from "../core/job.ts";
+import { conclude, subjectOf, type Learned } from "../core/learning.ts";
+import { Tail } from "../runner/log/tail.ts";
+import { decodeChunk } from "../runner/log/capture.ts";
+import type { Store } from "../store/store.ts";
+import { jobText, type JobPage } from "../view/job.ts";
+import { jobDetailJson } from "../view/json.ts";
+import { around } from "./why_waiting.ts";
+import type { View } from "../commands/inspect/views.ts";
 
 const PAGE = 50;
 const CHECKPOINTS = 100;

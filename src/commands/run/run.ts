@@ -1,30 +1,30 @@
 /** `lease run`: a job in the foreground. Queued, run here or followed, its output and its exit code passed on. */
 
 import process from "node:process";
-import { parseGrace } from "../config/values.ts";
-import { calibrate, DEFAULT_KILL_GRACE_MS } from "../core/calibration.ts";
-import { LeaseError } from "../core/errors.ts";
-import { isFinished, type Job, type NewJob } from "../core/job.ts";
-import { checkNewJob } from "../core/check_job.ts";
-import { systemClock, systemRandom } from "../platform/clock.ts";
-import { Foreground } from "../foreground/foreground.ts";
-import type { Report } from "../core/report.ts";
-import type { Store } from "../store/store.ts";
-import { jobJson, jsonLine } from "../view/json.ts";
-import { quote } from "../view/quote.ts";
-import { visible, withoutPassword } from "../view/text.ts";
-import { relative } from "../view/time.ts";
-import { VERSION } from "../platform/build_info.ts";
-import type { Io } from "../cli/define.ts";
-import { command } from "../cli/define.ts";
-import { withStore } from "../cli/context.ts";
-import { exitCodeOf } from "../cli/exit_code.ts";
-import { JOB_FLAGS, JOB_LISTS } from "../cli/job_flags.ts";
-import { newJob } from "../cli/new_job.ts";
-import type { JobArgs } from "../cli/plain_job.ts";
-import { Output } from "../cli/output.ts";
-import { signalCode } from "../cli/repeat.ts";
-import { tellWhyWaiting } from "../cli/waiting.ts";
+import { parseGrace } from "../../config/values.ts";
+import { calibrate, DEFAULT_KILL_GRACE_MS } from "../../core/calibration.ts";
+import { LeaseError } from "../../core/errors.ts";
+import { isFinished, type Job, type NewJob } from "../../core/job.ts";
+import { checkNewJob } from "../../core/check_job.ts";
+import { systemClock, systemRandom } from "../../platform/clock.ts";
+import { Foreground } from "../../foreground/foreground.ts";
+import type { Report } from "../../core/report.ts";
+import type { Store } from "../../store/store.ts";
+import { jobJson, jsonLine } from "../../view/json.ts";
+import { quote } from "../../view/quote.ts";
+import { visible, withoutPassword } from "../../view/text.ts";
+import { relative } from "../../view/time.ts";
+import { VERSION } from "../../platform/build_info.ts";
+import type { Io } from "../../cli/command.ts";
+import { command } from "../../cli/command.ts";
+import { withStore } from "../../cli/io.ts";
+import { exitCodeOf } from "../../cli/exit_code.ts";
+import { JOB_FLAGS, JOB_LISTS } from "../../cli/job_flags.ts";
+import { newJob } from "../../cli/new_job.ts";
+import type { JobArgs } from "../../cli/plain_job.ts";
+import { Output } from "./output.ts";
+import { signalCode } from "../../cli/repeat.ts";
+import { tellWhyWaiting } from "../../cli/waiting.ts";
 
 const HERE = "In the foreground";
 /** Whoever says one of these thinks of a job that fails, not only of one that is lost. */

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { LeaseError } from "../../../src/core/errors.ts";
-import { scan, type Grammar } from "../../../src/cli/scan.ts";
-import type { FlagsDef, RestMode } from "../../../src/cli/define.ts";
+import { scan, type Grammar } from "../../../src/cli/strict.ts";
+import type { FlagsDef, RestMode } from "../../../src/cli/command.ts";
 
 const flags: FlagsDef = {
   queue: { type: "string", alias: "q" },

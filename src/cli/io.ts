@@ -8,7 +8,7 @@ import type { Inbox, Store } from "../store/store.ts";
 import { ansi, plain } from "../view/style.ts";
 import type { Screen } from "../view/style.ts";
 import { wantsColor } from "./color.ts";
-import type { Io } from "./define.ts";
+import type { Io } from "./command.ts";
 
 interface SharedArgs {
   store: string | undefined;

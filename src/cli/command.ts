@@ -7,7 +7,7 @@
  */
 
 import type { BooleanArgDef, EnumArgDef, StringArgDef } from "citty";
-import { SHARED_FLAGS } from "./shared.ts";
+import { SHARED_FLAGS } from "./flags.ts";
 
 interface ForHelp {
   /** Heading that the flag stands under; flags without one come first. */

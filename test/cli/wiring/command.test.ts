@@ -1,7 +1,7 @@
 import { describe, expect, expectTypeOf, test } from "bun:test";
 import { STATE_NAMES, type StateName } from "../../../src/core/job.ts";
-import { command } from "../../../src/cli/define.ts";
-import { JSON_FLAG } from "../../../src/cli/shared.ts";
+import { command } from "../../../src/cli/command.ts";
+import { JSON_FLAG } from "../../../src/cli/flags.ts";
 
 describe("a command definition", () => {
   test("gives run the types of its flags", () => {

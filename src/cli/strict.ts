@@ -9,7 +9,7 @@
  */
 
 import { LeaseError } from "../core/errors.ts";
-import { aliasesOf, flagName, type FlagDef, type FlagsDef, type RestMode } from "./define.ts";
+import { aliasesOf, flagName, type FlagDef, type FlagsDef, type RestMode } from "./command.ts";
 import { nearest } from "../core/nearest.ts";
 
 export interface Grammar {

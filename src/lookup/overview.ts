@@ -1,14 +1,14 @@
 /** Gathers what the overview shows. Counts, and reads only the few rows that are shown: the store may be large. */
 
-import type { QueueCount, WorkerRecord } from "../../core/records.ts";
-import type { Store } from "../../store/store.ts";
-import { overviewJson } from "../../view/json.ts";
-import { overviewText, type Overview } from "../../view/overview.ts";
-import { summarizeQueues, type QueueSummary } from "../../view/queues.ts";
-import { workerState } from "../../view/workers.ts";
-import { heldBy, leasesByEnd } from "../../lookup/leases.ts";
-import type { View } from "./view.ts";
-import { workersNow } from "../../lookup/workers.ts";
+import type { QueueCount, WorkerRecord } from "../core/records.ts";
+import type { Store } from "../store/store.ts";
+import { overviewJson } from "../view/json.ts";
+import { overviewText, type Overview } from "../view/overview.ts";
+import { summarizeQueues, type QueueSummary } from "../view/queues.ts";
+import { workerState } from "../view/workers.ts";
+import { heldBy, leasesByEnd } from "./leases.ts";
+import type { View } from "../commands/inspect/views.ts";
+import { workersNow } from "./workers.ts";
 
 const LATEST_FAILURES = 5;
 const ENDED_WORKERS = 20;
