@@ -8,9 +8,18 @@ import { dirname, join, relative } from "node:path";
 import { parseArgs } from "node:util";
 import manifest from "../package.json" with { type: "json" };
 import { COMMANDS } from "../src/cli/commands.ts";
-import type { AnyCommand, FlagsDef, Note } from "../src/cli/command.ts";
-import { ENVIRONMENT, EXIT_CODES, FILES, FIRST_STEPS, IN_A_JOB, WHAT } from "../src/cli/front.ts";
-import { flagRows, settingsNotes } from "../src/cli/help.ts";
+import type { AnyCommand, Note } from "../src/cli/command.ts";
+import type { FlagsDef } from "../src/cli/flags.ts";
+import {
+  ENVIRONMENT,
+  EXIT_CODES,
+  FILES,
+  FIRST_STEPS,
+  flagRows,
+  IN_A_JOB,
+  settingsNotes,
+  WHAT,
+} from "../src/cli/help.ts";
 import { FRONT_FLAGS, SHARED_FLAGS } from "../src/cli/flags.ts";
 
 /** Text as roff shows it: nothing in it is an order, and dashes can be copied. */

@@ -1,4 +1,40 @@
-/** Flags that commands have in common: SHARED_FLAGS on every command, the others where a command lists them. */
+/**
+ * What a flag is, in citty's terms, and the flags that commands have in common: SHARED_FLAGS on every command, the
+ * others where a command lists them.
+ *
+ * Flag names are snake_case here and kebab-case on the command line (`scale_up_at`, `--scale-up-at`). A boolean has the
+ * form `--no-x` only when it has a `negativeDescription`. `default` is applied; `fallback` is only shown, for a value
+ * that comes from the environment or the configuration when the flag is not given.
+ */
+
+import type { BooleanArgDef, EnumArgDef, StringArgDef } from "citty";
+
+interface ForHelp {
+  /** Heading that the flag stands under; flags without one come first. */
+  section?: string;
+  /** What holds when the flag is not given. */
+  fallback?: string;
+  /** For our own scripts: not in help, the man page and completions. */
+  hidden?: boolean;
+}
+
+export type FlagDef = ForHelp &
+  (
+    | (Omit<BooleanArgDef, "required"> & { type: "boolean" })
+    | (Omit<StringArgDef, "required"> & { type: "string" })
+    | (Omit<EnumArgDef, "required" | "options"> & { type: "enum"; options: readonly string[] })
+  );
+
+export type FlagsDef = Readonly<Record<string, FlagDef>>;
+
+/** `scale_up_at` → `scale-up-at`. */
+export function flagName(key: string): string {
+  return key.replaceAll("_", "-");
+}
+
+export function aliasesOf(flag: FlagDef): readonly string[] {
+  return typeof flag.alias === "string" ? [flag.alias] : (flag.alias ?? []);
+}
 
 export const COLOR_CHOICES = ["auto", "always", "never"] as const;
 

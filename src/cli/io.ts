@@ -1,14 +1,81 @@
-/** What a command works with: the store it was told to use, time, and how to print. */
+/** What a command works with: where its answers go, whether they are coloured, and the store it was told to use. */
 
+import { platform } from "#platform";
 import process from "node:process";
 import { storeLocation } from "../config/location.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
+import { lazyFs } from "../platform/lazy.ts";
 import { openInbox, openStore } from "../store/open.ts";
 import type { Inbox, Store } from "../store/store.ts";
 import { ansi, plain } from "../view/style.ts";
 import type { Screen } from "../view/style.ts";
-import { wantsColor } from "./color.ts";
-import type { Io } from "./command.ts";
+import type { COLOR_CHOICES } from "./flags.ts";
+
+/** Where a command's answers and complaints go, and what it knows of its surroundings. */
+export interface Io {
+  stdout: (text: string) => void;
+  /** For what is not ours, and perhaps not text. */
+  stdoutBytes: (bytes: Uint8Array) => void;
+  stderr: (text: string) => void;
+  env: Readonly<Record<string, string | undefined>>;
+  /** Whether stdout is a terminal. */
+  is_tty: boolean;
+  /** Null: not known. */
+  columns: number | null;
+}
+
+/** Whole, in order and before we exit, also into a pipe that is full or closed. */
+function write(fd: number, bytes: Uint8Array): void {
+  for (let at = platform.quickFiles()?.write(fd, bytes) ?? 0; at < bytes.length;) {
+    try {
+      at += lazyFs().writeSync(fd, bytes, at);
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      if (code !== "EAGAIN") throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
+    }
+  }
+}
+
+const encoder = new TextEncoder();
+
+/** Nobody may be there to read it, which changes nothing about what happened. */
+function complain(text: string): void {
+  try {
+    write(2, encoder.encode(text));
+  } catch {
+    // There is no better place to say so.
+  }
+}
+
+/** This process's own. */
+export const processIo: Io = {
+  stdout: (text) => write(1, encoder.encode(text)),
+  stdoutBytes: (bytes) => write(1, bytes),
+  stderr: complain,
+  env: process.env,
+  // Asked only when needed: loading the stream costs a third of an enqueue.
+  get is_tty() {
+    return lazyFs().fstatSync(1).isCharacterDevice() && process.stdout.isTTY;
+  },
+  get columns() {
+    // Some terminals say 0 when they don't know.
+    return this.is_tty ? process.stdout.columns || Number(process.env["COLUMNS"]) || null : null;
+  },
+};
+
+type ColorChoice = (typeof COLOR_CHOICES)[number];
+
+/** Whether to colour: what the user says, else NO_COLOR, else whether somebody is looking. */
+export function wantsColor(choice: ColorChoice, { env, is_tty }: Pick<Io, "env" | "is_tty">): boolean {
+  if (choice !== "auto") return choice === "always";
+  // no-color.org: set and not empty.
+  return is_tty && (env["NO_COLOR"] ?? "") === "" && env["TERM"] !== "dumb";
+}
+
+export function screenOf(color: ColorChoice, io: Io, now_ms: number): Screen {
+  return { now_ms, width: io.columns, paint: wantsColor(color, io) ? ansi : plain };
+}
 
 interface SharedArgs {
   store: string | undefined;
@@ -49,10 +116,6 @@ export async function withInbox<T>(args: SharedArgs, io: Io, work: (inbox: Inbox
 
 function openOptions({ trust_store }: SharedArgs, create: boolean) {
   return { clock: systemClock, random: systemRandom, trust: trust_store, create };
-}
-
-export function screenOf(color: "auto" | "always" | "never", io: Io, now_ms: number): Screen {
-  return { now_ms, width: io.columns, paint: wantsColor(color, io) ? ansi : plain };
 }
 
 /** All of standard input, up to a limit: one byte more than it means that there was more. */

@@ -15,7 +15,7 @@ import type { Report } from "../core/report.ts";
 import type { Store } from "../store/store.ts";
 import { visible } from "../view/text.ts";
 import { VERSION } from "../platform/build_info.ts";
-import type { Io } from "../cli/command.ts";
+import type { Io } from "../cli/io.ts";
 import { command } from "../cli/command.ts";
 import { withStore } from "../cli/io.ts";
 import { roleLog } from "../cli/role_log.ts";

@@ -6,7 +6,7 @@ import { shownState } from "../../core/job.ts";
 import type { Store } from "../../store/store.ts";
 import { commandText } from "../../view/quote.ts";
 import { truncate, visible } from "../../view/text.ts";
-import type { Io } from "../../cli/command.ts";
+import type { Io } from "../../cli/io.ts";
 import { command } from "../../cli/command.ts";
 import { loadConfig } from "../../cli/settings.ts";
 import { bashScript } from "./bash.ts";

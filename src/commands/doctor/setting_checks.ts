@@ -9,8 +9,9 @@ import { calibrate } from "../../core/calibration.ts";
 import { parseDuration } from "../../core/duration.ts";
 import { errorText } from "../../core/errors.ts";
 import { checkName } from "../../core/check_job.ts";
-import { flagName, type AnyCommand } from "../../cli/command.ts";
-import type { Scanned } from "../../cli/strict.ts";
+import { type AnyCommand } from "../../cli/command.ts";
+import { flagName } from "../../cli/flags.ts";
+import type { ParsedLine } from "../../cli/strict.ts";
 import { nameOrigin, type Origins } from "../../cli/settings.ts";
 
 type Reader = (text: string, name: string, env: Env) => unknown;
@@ -32,7 +33,7 @@ export const READERS: Readonly<Record<string, Reader | null>> = {
 };
 
 /** One line for each value that would be refused. */
-export function refusedSettings(command: AnyCommand, scanned: Scanned, origins: Origins, env: Env): string[] {
+export function refusedSettings(command: AnyCommand, scanned: ParsedLine, origins: Origins, env: Env): string[] {
   const problems: string[] = [];
   const attempt = (read: () => unknown) => {
     try {
@@ -54,7 +55,7 @@ export function refusedSettings(command: AnyCommand, scanned: Scanned, origins: 
   return problems;
 }
 
-function timesOf({ meta }: AnyCommand, { args }: Scanned) {
+function timesOf({ meta }: AnyCommand, { args }: ParsedLine) {
   const read = (key: string) => {
     const text = args[key];
     return typeof text === "string" && text !== "auto" ? parseDuration(text, key) : null;

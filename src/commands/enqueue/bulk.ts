@@ -15,7 +15,7 @@ import { systemClock } from "../../platform/clock.ts";
 import type { BulkEnqueued } from "../../store/store.ts";
 import type { Source } from "./bulk_lines.ts";
 import { closeSource, groupsOf, openSource } from "./bulk_lines.ts";
-import type { Io } from "../../cli/command.ts";
+import type { Io } from "../../cli/io.ts";
 import { withStore } from "../../cli/io.ts";
 import { readInput } from "../../cli/new_job.ts";
 

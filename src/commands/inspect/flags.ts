@@ -4,7 +4,7 @@ import { LeaseError } from "../../core/errors.ts";
 import { SORTS } from "../../store/queries.ts";
 import { QUEUE_STATES } from "../../view/queues.ts";
 import { WORKER_STATES } from "../../view/workers.ts";
-import { flagName } from "../../cli/command.ts";
+import { flagName } from "../../cli/flags.ts";
 import { JSON_FLAG } from "../../cli/flags.ts";
 
 const LISTS = "Of a list";

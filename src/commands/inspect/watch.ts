@@ -7,7 +7,7 @@ import type { Store } from "../../store/store.ts";
 import { drawLines, fitLines } from "../../view/frame.ts";
 import type { Screen } from "../../view/style.ts";
 import { readable } from "../../view/time.ts";
-import type { Io } from "../../cli/command.ts";
+import type { Io } from "../../cli/io.ts";
 import { noSuchJobs } from "../../cli/selection.ts";
 import { Ending, repeat } from "../../cli/repeat.ts";
 import { LiveTerminal } from "./terminal.ts";

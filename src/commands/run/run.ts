@@ -15,7 +15,7 @@ import { quote } from "../../view/quote.ts";
 import { visible, withoutPassword } from "../../view/text.ts";
 import { relative } from "../../view/time.ts";
 import { VERSION } from "../../platform/build_info.ts";
-import type { Io } from "../../cli/command.ts";
+import type { Io } from "../../cli/io.ts";
 import { command } from "../../cli/command.ts";
 import { withStore } from "../../cli/io.ts";
 import { exitCodeOf } from "../../cli/exit_code.ts";
