@@ -1,64 +1,49 @@
-/** Everything about jobs by their ids. */
+/** Everything about jobs by their ids: settings, why each does not run, attempts, checkpoints, what it printed last. */
 
 import type { Job } from "../core/job.ts";
 import { conclude, subjectOf, type Learned } from "../core/learning.ts";
-import { Tail } from "../runner/log/tail.ts";
 import { decodeChunk } from "../runner/log/capture.ts";
+import { Tail } from "../runner/log/tail.ts";
 import type { Store } from "../store/store.ts";
-import { jobText, type JobPage } from "../view/job.ts";
-import { jobDetailJson } from "../view/json.ts";
+import type { JobPage } from "../view/job.ts";
 import { around } from "./why_waiting.ts";
-import type { View } from "../commands/inspect/views.ts";
 
-const PAGE = 50;
 const CHECKPOINTS = 100;
 const LAST_LINES = 10;
 const CHUNKS = 16;
 
-export function pagesView(ids: readonly number[], words: readonly string[], show_env: boolean): View {
-  const ends = new LogEnds();
-  return {
-    title: words.join(" "),
-    tsv: null,
-    narrowed: false,
-    async *look(store, now_ms, whole) {
-      const page = whole ? ids.length : PAGE;
-      for (let from = 0; from < ids.length; from += page) {
-        yield await seenPages(store, ids.slice(from, from + page), now_ms, {
-          ends: whole ? ends : new LogEnds(),
-          show_env,
-        });
-      }
-    },
-  };
-}
+/** What a page shows but for the moment that it is shown at: `reason` tells the rest. */
+export type PageFacts = Omit<JobPage, "reason" | "show_env"> & { reason: (at_ms: number) => string | null };
 
-async function seenPages(
+/** In the order of the ids, null where there is no such job. */
+export async function jobPages(
   store: Store,
   ids: readonly number[],
   now_ms: number,
-  { ends, show_env }: { ends: LogEnds; show_env: boolean },
-) {
+  ends: LogEnds,
+): Promise<(PageFacts | null)[]> {
   const found = await store.jobs(ids);
-  const jobs = found.filter((job) => job !== null);
-  const { reason, parents } = await around(store, jobs, now_ms);
-  const pages: Omit<JobPage, "reason">[] = [];
-  for (const job of jobs) {
+  const facts = await around(
+    store,
+    found.filter((job) => job !== null),
+    now_ms,
+  );
+  const pages: (PageFacts | null)[] = [];
+  for (const job of found) {
+    if (job === null) {
+      pages.push(null);
+      continue;
+    }
     const [learned, attempts, checkpoints, last_lines] = await Promise.all([
       learnedBy(store, job),
       store.attempts(job.id),
       store.checkpoints({ job: job.id, limit: CHECKPOINTS }),
       ends.lines(store, job),
     ]);
-    pages.push({ job, learned, attempts, checkpoints, last_lines, parents: parents(job), show_env });
+    const reason = (at_ms: number) => facts.reason(job, at_ms);
+    pages.push({ job, learned, attempts, checkpoints, last_lines, parents: facts.parents(job), reason });
   }
-  return {
-    text: (screen: Parameters<typeof jobText>[1]) =>
-      pages.map((page) => jobText({ ...page, reason: reason(page.job, screen.now_ms) }, screen)).join("\n"),
-    objects: (at_ms: number) =>
-      pages.map((page) => jobDetailJson(page.job, { ...page, reason: reason(page.job, at_ms) })),
-    missing: ids.filter((_, index) => found[index] === null),
-  };
+  return pages;
 }
 
 /** What earlier runs have taught about the lease of a job that wants it so. */
@@ -69,7 +54,7 @@ async function learnedBy(store: Store, job: Job): Promise<Learned | null> {
 }
 
 /** The ends of logs, remembered, so that a watch reads only what is new. */
-class LogEnds {
+export class LogEnds {
   readonly #read = new Map<number, { attempt: number; from: number; tail: Tail }>();
 
   /** Of the newest attempt. */

@@ -9,8 +9,8 @@ import type { UnmetDependency } from "../store/queries.ts";
 import type { Store } from "../store/store.ts";
 import { reasonOf, type Parent, type ReasonFacts } from "../view/reason.ts";
 import { workerState } from "../view/workers.ts";
-import { heldBy, leasesByEnd } from "./leases.ts";
-import { workersNow } from "./workers.ts";
+import { leasesByEnd } from "./leases.ts";
+import { heldBy, workersNow } from "./workers.ts";
 
 export interface Around {
   reason: (job: Job, now_ms: number) => string | null;

@@ -13,11 +13,11 @@ import type { Screen } from "../../view/style.ts";
 import { jobTsv, TSV_NAMES } from "../../view/tsv.ts";
 import { WORKER_STATES, workersText, workerState, type WorkerRow } from "../../view/workers.ts";
 import { DEFAULT_LIMIT, LIST_SORTS, oneOf, type InspectArgs, type ListName } from "./flags.ts";
-import { heldBy, leasesByEnd } from "../../lookup/leases.ts";
-import { queuesNow } from "../../lookup/overview.ts";
+import { leasesByEnd } from "../../lookup/leases.ts";
+import { queuesNow } from "../../lookup/queues.ts";
 import { around } from "../../lookup/why_waiting.ts";
 import type { View } from "./views.ts";
-import { workersNow } from "../../lookup/workers.ts";
+import { withHeldJobs, workersNow } from "../../lookup/workers.ts";
 
 const MOST = 1_000_000;
 /** Jobs of a long list are read and printed in pages of this size. */
@@ -150,8 +150,7 @@ function workers(asked: Asked): View["look"] {
         (args.queue === undefined || worker.queues === null || worker.queues.includes(args.queue)) &&
         (since_ms === null || worker.seen_at_ms >= since_ms),
     );
-    const held = await heldBy(store, wanted, await leasesByEnd(store, { most: PAGE }));
-    const rows = wanted.map((worker) => ({ worker, held: held.get(worker.id) ?? [] }));
+    const rows = await withHeldJobs(store, wanted, await leasesByEnd(store, { most: PAGE }));
     const shown = inOrder(rows, by[sort], args.reverse).slice(0, limit);
     yield {
       text: (screen) => orNothing(asked, "workers", shown) ?? workersText(shown, screen),
