@@ -37,7 +37,7 @@ const LONGEST_OPTIONS = 27;
 
 export function commandHelp(command: AnyCommand, page: Page): string {
   const { meta, notes, examples } = command;
-  return text([
+  return asText([
     ...paragraph(`${meta.description}.`, page),
     "",
     ...usage(command, page),
@@ -80,9 +80,10 @@ function flagLines({ flags, repeat }: AnyCommand, page: Page): string[] {
 export function flagRows(key: string, flag: FlagDef, repeatable: boolean): Row[] {
   const name = flagName(key);
   if (flag.type !== "boolean")
-    return [[`${names(name, flag)} ${hint(flag)}`, flag.description ?? "", aside(flag, repeatable)]];
+    return [[`${names(name, flag)} ${hint(flag)}`, flag.description ?? "", remarks(flag, repeatable)]];
   const negative: Row = [`    --no-${name}`, flag.negativeDescription ?? ""];
-  if (flag.negativeDescription === undefined) return [[names(name, flag), flag.description ?? "", aside(flag, false)]];
+  if (flag.negativeDescription === undefined)
+    return [[names(name, flag), flag.description ?? "", remarks(flag, false)]];
   // On by default, the flag itself says nothing new.
   return flag.default === true ? [negative] : [[names(name, flag), flag.description ?? ""], negative];
 }
@@ -99,7 +100,7 @@ function hint(flag: FlagDef): string {
   return options.length <= LONGEST_OPTIONS ? options : "VALUE";
 }
 
-function aside(flag: FlagDef, repeatable: boolean): string {
+function remarks(flag: FlagDef, repeatable: boolean): string {
   const known = flag.type === "boolean" ? undefined : (flag.fallback ?? flag.default);
   const listed = flag.type === "enum" && !hint(flag).includes("|");
   const parts = [
@@ -119,7 +120,7 @@ function exampleLines(examples: AnyCommand["examples"], page: Page): string[] {
   return ["", heading("Examples", page), ...shown];
 }
 
-export function noteLines(note: Note, page: Page): string[] {
+function noteLines(note: Note, page: Page): string[] {
   if (typeof note === "string") return paragraph(note, page);
   const rows = note.rows.map(([term, text]): Row => [term, text]);
   return [heading(note.title, page), ...rowLines(rows, termWidth(rows), page)];
@@ -181,15 +182,15 @@ export const EXIT_CODES = {
 } as const;
 
 /** For `lease` alone: enough to go on with. */
-export function shortHelp(commands: Commands, page: Page): string {
+function shortHelp(commands: Commands, page: Page): string {
   const more = "lease COMMAND --help tells about a command, lease help about everything else.";
-  return text([...opening(commands, page), "", ...paragraph(more, page)]);
+  return asText([...opening(commands, page), "", ...paragraph(more, page)]);
 }
 
-export function fullHelp(commands: Commands, page: Page): string {
+function fullHelp(commands: Commands, page: Page): string {
   const notes = [ENVIRONMENT, FILES, IN_A_JOB, EXIT_CODES].flatMap((note) => ["", ...noteLines(note, page)]);
   const more = "lease COMMAND --help tells about a command and its flags.";
-  return text([...opening(commands, page), ...notes, "", ...paragraph(more, page)]);
+  return asText([...opening(commands, page), ...notes, "", ...paragraph(more, page)]);
 }
 
 function opening(commands: Commands, page: Page): string[] {
@@ -238,21 +239,21 @@ export function pageWidth(columns: number | null): number {
   return Math.max(20, Math.min(columns ?? 80, LONGEST_LINE));
 }
 
-export function heading(text: string, { paint }: Page): string {
+function heading(text: string, { paint }: Page): string {
   return paint.bold(text);
 }
 
-export function paragraph(text: string, { width }: Page, indent = ""): string[] {
+function paragraph(text: string, { width }: Page, indent = ""): string[] {
   return wrap(text, width - indent.length).map((line) => indent + line);
 }
 
 /** The width of the term column that `rows` share; longer terms get a line for themselves. */
-export function termWidth(rows: readonly Row[]): number {
+function termWidth(rows: readonly Row[]): number {
   const fitting = rows.map(([term]) => displayWidth(term)).filter((width) => width <= WIDEST_TERM);
   return Math.max(0, ...fitting);
 }
 
-export function rowLines(rows: readonly Row[], term_width: number, page: Page): string[] {
+function rowLines(rows: readonly Row[], term_width: number, page: Page): string[] {
   const room = page.width - INDENT.length - term_width - GAP;
   return rows.flatMap((row) => (room < BESIDE_FROM ? stacked(row, page) : beside(row, term_width, page)));
 }
@@ -286,6 +287,6 @@ function textLines(text: string, aside: string | undefined, width: number, paint
   return wrap(`${text} ${quiet}`, width).map((line) => line.replaceAll(GLUE, " "));
 }
 
-function text(lines: readonly string[]): string {
+function asText(lines: readonly string[]): string {
   return `${lines.join("\n")}\n`;
 }

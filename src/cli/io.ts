@@ -77,7 +77,7 @@ export function screenOf(color: ColorChoice, io: Io, now_ms: number): Screen {
   return { now_ms, width: io.columns, paint: wantsColor(color, io) ? ansi : plain };
 }
 
-interface SharedArgs {
+export interface StoreArgs {
   store: string | undefined;
   trust_store: boolean;
 }
@@ -90,7 +90,7 @@ export interface Opened {
 
 /** Runs `work` on the store and closes it, whatever happens. */
 export async function withStore<T>(
-  args: SharedArgs,
+  args: StoreArgs,
   io: Io,
   options: { create: boolean },
   work: (opened: Opened) => Promise<T>,
@@ -105,7 +105,7 @@ export async function withStore<T>(
 }
 
 /** The same for new jobs alone. */
-export async function withInbox<T>(args: SharedArgs, io: Io, work: (inbox: Inbox) => Promise<T>): Promise<T> {
+export async function withInbox<T>(args: StoreArgs, io: Io, work: (inbox: Inbox) => Promise<T>): Promise<T> {
   const inbox = await openInbox(storeLocation(args.store, io.env), openOptions(args, true));
   try {
     return await work(inbox);
@@ -114,7 +114,7 @@ export async function withInbox<T>(args: SharedArgs, io: Io, work: (inbox: Inbox
   }
 }
 
-function openOptions({ trust_store }: SharedArgs, create: boolean) {
+function openOptions({ trust_store }: StoreArgs, create: boolean) {
   return { clock: systemClock, random: systemRandom, trust: trust_store, create };
 }
 

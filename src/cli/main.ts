@@ -66,9 +66,9 @@ function rootCommand(session: Session): CommandDef {
 }
 
 /** Without `args`, which citty would read by itself first, and leniently: that is for the plugin to do. */
-function inSession({ args: _, ...command }: AnyCommand, session: Session): AnyCommand {
+function inSession(command: AnyCommand, session: Session): AnyCommand {
   const join = { name: "session", setup: (context: { data?: Session }) => void (context.data = session) };
-  return { ...command, plugins: [join, ...(command.plugins ?? [])] };
+  return { ...command, args: {}, plugins: [join, ...(command.plugins ?? [])] };
 }
 
 /** The command's name and what is for it, or the first page: the whole, or the beginning for who named no command. */

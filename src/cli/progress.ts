@@ -1,12 +1,52 @@
-/** Shows how far a worker is that runs until its queues are empty. Log lines go above it. */
+/**
+ * How far something is, on one line of stderr: redrawn in place on a terminal, printed now and then elsewhere. Of a
+ * worker that runs until its queues are empty log lines go above it.
+ */
 
 import process from "node:process";
 import type { WorkerPool } from "../worker/pool.ts";
 import type { Report } from "../core/report.ts";
 import type { Store } from "../store/store.ts";
-import { progressSummary } from "../view/progress.ts";
+import { progressLine, progressSummary, type WorkProgress } from "../view/progress.ts";
 import { quote } from "../view/quote.ts";
-import { ProgressLine } from "./progress_line.ts";
+import { ansi, plain } from "../view/style.ts";
+import { truncatePainted } from "../view/text.ts";
+
+const REDRAW_MS = 250;
+const PLAIN_EVERY_MS = 10_000;
+/** Of a terminal that does not tell. */
+const USUAL_COLUMNS = 80;
+const ERASE_LINE = "\r\u001b[2K";
+
+export class ProgressLine {
+  readonly #live = process.stderr.isTTY && process.env["TERM"] !== "dumb";
+  readonly #color: boolean;
+  #drawn = false;
+
+  constructor(color: boolean) {
+    this.#color = color;
+  }
+
+  /** Between two lines. */
+  get every_ms(): number {
+    return this.#live ? REDRAW_MS : PLAIN_EVERY_MS;
+  }
+
+  show(progress: WorkProgress): void {
+    const paint = this.#color && this.#live ? ansi : plain;
+    const columns = this.#live ? process.stderr.columns || USUAL_COLUMNS : null;
+    const line = progressLine(progress, columns, paint);
+    this.erase();
+    // A line that wraps could not be erased again.
+    process.stderr.write(columns === null ? `${line}\n` : truncatePainted(line, columns - 1));
+    this.#drawn = this.#live;
+  }
+
+  erase(): void {
+    if (this.#drawn) process.stderr.write(ERASE_LINE);
+    this.#drawn = false;
+  }
+}
 
 interface Watched {
   store: Store;

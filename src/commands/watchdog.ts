@@ -1,6 +1,5 @@
 /** `lease watchdog`: recovers what hung or dead workers left behind, once or again and again. */
 
-import process from "node:process";
 import { parseInteger } from "../config/values.ts";
 import { calibrate } from "../core/calibration.ts";
 import { parseDuration } from "../core/duration.ts";
@@ -11,6 +10,7 @@ import { command } from "../cli/command.ts";
 import { JSON_FLAG } from "../cli/flags.ts";
 import { withStore } from "../cli/io.ts";
 import { roleLog } from "../cli/role_log.ts";
+import { onSignals } from "../cli/signals.ts";
 
 export default command({
   meta: { name: "watchdog", description: "Recover jobs whose worker hangs or is gone" },
@@ -70,8 +70,7 @@ export default command({
 
 async function untilSignal(sweep: RecoverySweep, print: (counts: SweepCounts) => void): Promise<void> {
   const asked = Promise.withResolvers<void>();
-  const end = () => asked.resolve();
-  process.once("SIGTERM", end).once("SIGINT", end);
+  const release = onSignals(["SIGTERM", "SIGINT"], () => asked.resolve());
   sweep.start((counts) => {
     try {
       print(counts);
@@ -83,7 +82,7 @@ async function untilSignal(sweep: RecoverySweep, print: (counts: SweepCounts) =>
   try {
     await asked.promise;
   } finally {
-    process.off("SIGTERM", end).off("SIGINT", end);
+    release();
     await sweep.stop();
   }
 }

@@ -17,9 +17,10 @@ import { visible } from "../view/text.ts";
 import { VERSION } from "../platform/build_info.ts";
 import type { Io } from "../cli/io.ts";
 import { command } from "../cli/command.ts";
-import { withStore } from "../cli/io.ts";
+import { wantsColor, withStore } from "../cli/io.ts";
 import { roleLog } from "../cli/role_log.ts";
 import { ProgressDisplay } from "../cli/progress.ts";
+import { onSignals } from "../cli/signals.ts";
 
 const SCALING = "Slots that follow the work, instead of -j";
 const ENDING = "When it ends";
@@ -154,7 +155,7 @@ export default command({
         task: args.task ?? null,
       };
       const report = roleLog(args.verbose);
-      const color = args.color === "always" || (args.color === "auto" && !io.env["NO_COLOR"]);
+      const color = wantsColor(args.color, { env: io.env, is_tty: process.stderr.isTTY });
       const display = args.until_empty ? new ProgressDisplay({ ...served, color, report }) : null;
       const pool = new WorkerPool({
         ...served,
@@ -178,7 +179,7 @@ export default command({
         until_empty: args.until_empty || args.once,
         max_jobs,
       });
-      await untilFinished(pool, display, () => onSignals(pool, drain_ms, display?.report ?? report));
+      await untilFinished(pool, display, () => endOnSignals(pool, drain_ms, display?.report ?? report));
       const { completed, failed, other } = pool.statistics();
       if (ends && completed + failed + other === 0) await hintAtOtherQueues(store, served.queues, io);
       return ends && failed > 0 ? 1 : 0;
@@ -239,7 +240,7 @@ function scalingOf(args: ScalingArgs): Scaling | null {
   };
 }
 
-function onSignals(pool: WorkerPool, drain_ms: number, report: Report): () => void {
+function endOnSignals(pool: WorkerPool, drain_ms: number, report: Report): () => void {
   let asked = false;
   const end = () => {
     const { processing, draining } = pool.statistics().slots;
@@ -250,7 +251,5 @@ function onSignals(pool: WorkerPool, drain_ms: number, report: Report): () => vo
     pool.stop(asked ? 0 : drain_ms);
     asked = true;
   };
-  const quit = () => pool.abort();
-  process.on("SIGTERM", end).on("SIGINT", end).on("SIGQUIT", quit);
-  return () => void process.off("SIGTERM", end).off("SIGINT", end).off("SIGQUIT", quit);
+  return onSignals(["SIGTERM", "SIGINT", "SIGQUIT"], (signal) => (signal === "SIGQUIT" ? pool.abort() : end()));
 }

@@ -5,7 +5,7 @@
 
 import process from "node:process";
 import { ENTER, LEAVE, type Size } from "../../view/frame.ts";
-import { signalCode, type Ending } from "../../cli/repeat.ts";
+import { onSignals, signalCode, type ExitRequest } from "../../cli/signals.ts";
 
 const CTRL_C = "\u0003";
 const CTRL_Z = "\u001a";
@@ -14,28 +14,29 @@ const USUAL: Size = { columns: 80, rows: 24 };
 
 export class LiveTerminal {
   readonly #write: (text: string) => void;
-  readonly #ending: Ending;
+  readonly #exit: ExitRequest;
   readonly #redraw: () => void;
   /** Keys come one by one only where there is somebody to press them. */
   readonly #keys = process.stdin.isTTY;
   #ours = false;
+  #release = () => {};
 
-  constructor(write: (text: string) => void, ending: Ending, redraw: () => void) {
+  constructor(write: (text: string) => void, exit: ExitRequest, redraw: () => void) {
     this.#write = write;
-    this.#ending = ending;
+    this.#exit = exit;
     this.#redraw = redraw;
   }
 
   open(): void {
     this.#enter();
     process.stdout.on("resize", this.#redraw);
-    process.on("SIGCONT", this.#enter);
+    this.#release = onSignals(["SIGCONT"], this.#enter);
     if (this.#keys) process.stdin.on("data", this.#pressed).resume();
   }
 
   close(): void {
     process.stdout.off("resize", this.#redraw);
-    process.off("SIGCONT", this.#enter);
+    this.#release();
     process.stdin.off("data", this.#pressed).pause();
     try {
       this.#leave();
@@ -70,8 +71,8 @@ export class LiveTerminal {
   readonly #pressed = (bytes: Uint8Array): void => {
     const keys = new TextDecoder().decode(bytes);
     // An arrow key begins with an escape as well; the key itself comes alone.
-    if (keys === ESCAPE || /q/i.test(keys)) this.#ending.end(0);
-    else if (keys.includes(CTRL_C)) this.#ending.end(signalCode("SIGINT"));
+    if (keys === ESCAPE || /q/i.test(keys)) this.#exit.end(0);
+    else if (keys.includes(CTRL_C)) this.#exit.end(signalCode("SIGINT"));
     else if (keys.includes(CTRL_Z)) {
       this.#leave();
       process.kill(process.pid, "SIGTSTP");

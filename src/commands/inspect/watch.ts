@@ -9,7 +9,8 @@ import type { Screen } from "../../view/style.ts";
 import { readable } from "../../view/time.ts";
 import type { Io } from "../../cli/io.ts";
 import { noSuchJobs } from "../../cli/selection.ts";
-import { Ending, repeat } from "../../cli/repeat.ts";
+import { repeat } from "../../cli/repeat.ts";
+import { ExitRequest } from "../../cli/signals.ts";
 import { LiveTerminal } from "./terminal.ts";
 import type { Seen, View } from "./views.ts";
 
@@ -27,15 +28,15 @@ interface Watch {
 }
 
 export async function watch(watching: Watch): Promise<number> {
-  const ending = new Ending();
+  const exit = new ExitRequest();
   try {
-    return watching.live ? await onTerminal(watching, ending) : await inStream(watching, ending);
+    return watching.live ? await onTerminal(watching, exit) : await inStream(watching, exit);
   } finally {
-    ending.stop();
+    exit.release();
   }
 }
 
-async function onTerminal(watching: Watch, ending: Ending): Promise<number> {
+async function onTerminal(watching: Watch, exit: ExitRequest): Promise<number> {
   const { view, io, screenAt, format } = watching;
   let last: { seen: Seen; at_ms: number } | null = null;
   const draw = () => {
@@ -47,13 +48,13 @@ async function onTerminal(watching: Watch, ending: Ending): Promise<number> {
     const text = [format(last.seen, screen), ...noSuchJobs(last.seen.missing ?? [])].join("\n");
     terminal.draw(drawLines(fitLines(text, head, size, screen.paint), size));
   };
-  const terminal = new LiveTerminal(io.stdout, ending, draw);
+  const terminal = new LiveTerminal(io.stdout, exit, draw);
   // Looked at before the terminal is taken: what is wrong is told where people can read it.
   last = await lookAt(watching);
   if (isNothing(last.seen)) return complain(watching, last.seen);
   terminal.open();
   try {
-    return await repeat(watching.store, ending, PACE, async () => {
+    return await repeat(watching.store, exit.code, PACE, async () => {
       last = await lookAt(watching);
       draw();
       return null;
@@ -63,13 +64,13 @@ async function onTerminal(watching: Watch, ending: Ending): Promise<number> {
   }
 }
 
-async function inStream(watching: Watch, ending: Ending): Promise<number> {
+async function inStream(watching: Watch, exit: ExitRequest): Promise<number> {
   const { io, screenAt, format } = watching;
   const first = await lookAt(watching);
   if (isNothing(first.seen)) return complain(watching, first.seen);
   let printed = { ...first, text: format(first.seen, screenAt(first.at_ms)) };
   io.stdout(printed.text);
-  return repeat(watching.store, ending, PACE, async () => {
+  return repeat(watching.store, exit.code, PACE, async () => {
     const { seen, at_ms } = await lookAt(watching);
     // Drawn for the moment of the last one, it differs only if more than the time has changed.
     if (format(seen, screenAt(printed.at_ms)) === printed.text) return null;

@@ -1,6 +1,5 @@
 /** `lease run`: a job in the foreground. Queued, run here or followed, its output and its exit code passed on. */
 
-import process from "node:process";
 import { parseGrace } from "../../config/values.ts";
 import { calibrate, DEFAULT_KILL_GRACE_MS } from "../../core/calibration.ts";
 import { LeaseError } from "../../core/errors.ts";
@@ -18,13 +17,12 @@ import { VERSION } from "../../platform/build_info.ts";
 import type { Io } from "../../cli/io.ts";
 import { command } from "../../cli/command.ts";
 import { withStore } from "../../cli/io.ts";
-import { exitCodeOf } from "../../cli/exit_code.ts";
 import { JOB_FLAGS, JOB_LISTS } from "../../cli/job_flags.ts";
 import { newJob } from "../../cli/new_job.ts";
 import type { JobArgs } from "../../cli/plain_job.ts";
 import { Output } from "./output.ts";
-import { signalCode } from "../../cli/repeat.ts";
-import { tellWhyWaiting } from "../../cli/waiting.ts";
+import { onSignals, signalCode } from "../../cli/signals.ts";
+import { exitCodeOf, tellWhyWaiting } from "../../cli/waiting.ts";
 
 const HERE = "In the foreground";
 /** Whoever says one of these thinks of a job that fails, not only of one that is lost. */
@@ -132,7 +130,7 @@ export default command({
         const where = given.has("store") ? ` --store ${quote(withoutPassword(args.store ?? ""))}` : "";
         return await conclude({ store, job: end, signal: signals.first, report, where, remote: args.remote });
       } finally {
-        signals.stop();
+        signals.release();
         await foreground.end();
       }
     });
@@ -237,11 +235,8 @@ type Signal = keyof typeof CANCEL_REASONS;
 class Signals {
   first: Signal | null = null;
   #listener: ((signal: Signal) => void) | null = null;
-  readonly #handlers = (["SIGINT", "SIGTERM", "SIGHUP"] as const).map((signal) => {
-    const handler = () => this.end(signal);
-    process.on(signal, handler);
-    return { signal, handler };
-  });
+  /** No longer listens. */
+  readonly release = onSignals(["SIGINT", "SIGTERM", "SIGHUP"], (signal) => this.end(signal));
 
   end(signal: Signal): void {
     this.first ??= signal;
@@ -251,9 +246,5 @@ class Signals {
   tell(listener: (signal: Signal) => void): void {
     this.#listener = listener;
     if (this.first !== null) listener(this.first);
-  }
-
-  stop(): void {
-    for (const { signal, handler } of this.#handlers) process.off(signal, handler);
   }
 }

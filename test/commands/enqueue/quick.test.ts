@@ -107,9 +107,9 @@ describe.if(process.platform === "linux")("the quick enqueue is opt-in", () => {
   test("what it reads of a line is what the whole command reads, or nothing", () => {
     const forms = Object.values(VALUES).flatMap((words) => [words, [words.join("=")], [words.join("")]]);
     const odd = ["--", "-", "-config", "-queue", "-q=x", "-cv", "--no-pty", "--pty=1", "--queue", "ls", "-é", "-", ""];
-    const line = fc.array(fc.oneof(fc.constantFrom(...forms), fc.constantFrom(...odd.map((word) => [word]))));
+    const lines = fc.array(fc.oneof(fc.constantFrom(...forms), fc.constantFrom(...odd.map((word) => [word]))));
     fc.assert(
-      fc.property(line, (parts) => {
+      fc.property(lines, (parts) => {
         const words = parts.flat();
         const quick = quickWords(QUICK_GRAMMAR, words);
         if (quick === null) return;
