@@ -73,3 +73,11 @@ export const FRONT_FLAGS = {
 
 /** For a command that prints something a script may want. */
 export const JSON_FLAG = { type: "boolean", description: "Print JSON" } as const;
+
+/** For a role that logs. */
+export const LOG_FORMAT_FLAG = {
+  type: "enum",
+  options: ["pretty", "json"],
+  default: "pretty",
+  description: "The log on stderr: for people (in a pipe, plain lines), or an object per line",
+} as const;

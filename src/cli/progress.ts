@@ -53,6 +53,8 @@ interface Watched {
   queues: readonly string[] | null;
   task: string | null;
   color: boolean;
+  /** Else only events are told, by the report: what is drawn would not go with a log for programs. */
+  drawn: boolean;
   report: Report;
 }
 
@@ -75,7 +77,7 @@ export class ProgressDisplay {
 
   start(pool: WorkerPool): void {
     this.#pool = pool;
-    this.#every(this.#line.every_ms, () => this.#show());
+    if (this.#watched.drawn) this.#every(this.#line.every_ms, () => this.#show());
     this.#every(LOOK_EVERY_MS, () => this.#tellPaused());
   }
 
@@ -90,7 +92,9 @@ export class ProgressDisplay {
     this.#line.erase();
     const { completed, failed } = this.#pool?.statistics() ?? { completed: 0, failed: 0 };
     if (completed + failed === 0) return;
-    process.stderr.write(`${progressSummary(await this.#progress())}\n`);
+    const summary = progressSummary(await this.#progress());
+    if (this.#watched.drawn) process.stderr.write(`${summary}\n`);
+    else this.#watched.report("info", summary);
   }
 
   async #show(): Promise<void> {

@@ -7,7 +7,7 @@ import type { SweepCounts } from "../core/records.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
 import { RecoverySweep } from "../recovery/sweep.ts";
 import { command } from "../cli/command.ts";
-import { JSON_FLAG } from "../cli/flags.ts";
+import { JSON_FLAG, LOG_FORMAT_FLAG } from "../cli/flags.ts";
 import { withStore } from "../cli/io.ts";
 import { roleLog } from "../cli/role_log.ts";
 import { onSignals } from "../cli/signals.ts";
@@ -31,6 +31,7 @@ export default command({
       description: "Also delete jobs that finished longer ago",
       fallback: "none is deleted",
     },
+    log_format: LOG_FORMAT_FLAG,
     json: JSON_FLAG,
   },
   rest: "none",
@@ -53,7 +54,7 @@ export default command({
         store_url,
         clock: systemClock,
         random: systemRandom,
-        report: roleLog(args.verbose),
+        report: await roleLog("watchdog", args, io),
         grace_ms: times.sweep_grace_ms,
         every_ms: times.sweep_every_ms,
         checkpoints: args.checkpoints,

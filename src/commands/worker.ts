@@ -18,6 +18,7 @@ import { VERSION } from "../platform/build_info.ts";
 import type { Io } from "../cli/io.ts";
 import { command } from "../cli/command.ts";
 import { wantsColor, withStore } from "../cli/io.ts";
+import { LOG_FORMAT_FLAG } from "../cli/flags.ts";
 import { roleLog } from "../cli/role_log.ts";
 import { ProgressDisplay } from "../cli/progress.ts";
 import { onSignals } from "../cli/signals.ts";
@@ -63,6 +64,7 @@ export default command({
     },
     name: { type: "string", valueHint: "NAME", description: "Name to show in lists" },
     log_dir: { type: "string", valueHint: "FOLDER", description: "Also keep whole logs there as plain files" },
+    log_format: LOG_FORMAT_FLAG,
     preempt: { type: "boolean", description: "Return a running job when one more urgent by 100 or more waits" },
     poll: { type: "string", valueHint: "TIME", description: "Look for jobs at least this often", fallback: "1s" },
     sweep: {
@@ -154,9 +156,10 @@ export default command({
         queues: queues.includes("*") ? null : queues.length === 0 ? [DEFAULT_QUEUE] : queues,
         task: args.task ?? null,
       };
-      const report = roleLog(args.verbose);
+      const report = await roleLog("worker", args, io);
       const color = wantsColor(args.color, { env: io.env, is_tty: process.stderr.isTTY });
-      const display = args.until_empty ? new ProgressDisplay({ ...served, color, report }) : null;
+      const drawn = args.log_format !== "json";
+      const display = args.until_empty ? new ProgressDisplay({ ...served, color, drawn, report }) : null;
       const pool = new WorkerPool({
         ...served,
         store_url,

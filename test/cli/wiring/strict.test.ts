@@ -1,7 +1,8 @@
+import { quickWords } from "../../../src/cli/quick_words.ts";
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { LeaseError } from "../../../src/core/errors.ts";
-import { parseLine, type Grammar } from "../../../src/cli/strict.ts";
+import { parseLine, strictLine, type Grammar } from "../../../src/cli/strict.ts";
 import type { RestMode } from "../../../src/cli/command.ts";
 import type { FlagsDef } from "../../../src/cli/flags.ts";
 
@@ -202,6 +203,19 @@ describe("for any words", () => {
       fc.property(fc.string(), (value) => {
         expect(values(`--queue=${value}`)["queue"]).toBe(value);
       }),
+    );
+  });
+
+  test("a line that is plain is read alike with and without node:util", () => {
+    const odd = ["-fv", "-j4", "-q=x", "-queue", "--status", "failed,running", "-p", "-5", "--no-follow", "-f=1"];
+    const line = fc.array(fc.oneof(word, fc.constantFrom(...odd)));
+    fc.assert(
+      fc.property(fc.constantFrom<RestMode>("command", "words", "none"), line, (rest, raw) => {
+        const lists = grammar(rest, ["status", "task"]);
+        const plain = quickWords({ ...lists, names: Object.keys(flags) }, raw);
+        if (plain !== null) expect(plain).toEqual(strictLine(lists, raw));
+      }),
+      { numRuns: 3_000 },
     );
   });
 
