@@ -6,7 +6,7 @@
  *     --name value   --name=value   -q value   -qvalue   --pty   words   --
  */
 
-import { aliasesOf, flagName, type FlagsDef } from "./flags.ts";
+import { aliasesOf, flagName, type FlagDef } from "./flags.ts";
 import type { Grammar, ParsedLine } from "./strict.ts";
 
 export interface QuickGrammar extends Omit<Grammar, "meta"> {
@@ -15,7 +15,7 @@ export interface QuickGrammar extends Omit<Grammar, "meta"> {
 }
 
 export function quickWords(grammar: QuickGrammar, words: readonly string[]): ParsedLine | null {
-  const { flags, repeat, rest } = grammar;
+  const { rest } = grammar;
   const line: ParsedLine = { args: {}, lists: {}, rest: [], given: new Set() };
   for (let at = 0; at < words.length; at++) {
     const word = words[at] ?? "";
@@ -24,51 +24,29 @@ export function quickWords(grammar: QuickGrammar, words: readonly string[]): Par
       line.rest.push(...words.slice(is_word ? at : at + 1));
       break;
     }
-    if (is_word) line.rest.push(word);
-    else {
-      const taken = takePlainFlag(grammar, line, word, words[at + 1]);
-      if (taken === null) return null;
-      at += taken;
-    }
+    const took = is_word ? line.rest.push(word) && 0 : takeFlag(grammar, line, word, words[at + 1]);
+    if (took === null) return null;
+    at += took;
   }
   if (rest === "none" && line.rest.length > 0) return null;
-  withDefaults(flags, repeat, line);
-  return line;
+  return withDefaults(grammar, line);
 }
 
 /** How many words its value took; null when it is not plain. */
-function takePlainFlag(
-  { flags, repeat, names }: QuickGrammar,
-  line: ParsedLine,
-  word: string,
-  next: string | undefined,
-): number | null {
+function takeFlag(grammar: QuickGrammar, line: ParsedLine, word: string, next: string | undefined): number | null {
   const long = word.startsWith("--");
   const cut = long ? `${word}=`.indexOf("=") : 2;
-  const key = keyOf(flags, word.slice(0, cut), long);
-  const flag = key === null ? undefined : flags[key];
-  if (key === null || flag === undefined || (!long && names.includes(word.slice(1).replaceAll("-", "_")))) return null;
-  if (line.given.has(key) && !repeat.includes(key)) return null;
+  const written = word.slice(long ? 2 : 1, cut);
   const attached = cut < word.length ? word.slice(long ? cut + 1 : cut) : null;
-  if (attached?.startsWith("=")) return null;
-  line.given.add(key);
-  if (flag.type === "boolean") {
-    line.args[key] = true;
-    return attached === null ? 0 : null;
-  }
-  const value = attached ?? next;
-  if (value === undefined || (attached === null && looksLikeFlag(value))) return null;
-  const values = flag.type === "enum" && repeat.includes(key) ? value.split(",") : [value];
-  if (flag.type === "enum" && !values.every((one) => flag.options.includes(one))) return null;
-  if (repeat.includes(key)) line.lists[key] = [...(line.lists[key] ?? []), ...values];
-  else line.args[key] = value;
-  return attached === null ? 1 : 0;
-}
-
-function keyOf(flags: FlagsDef, written: string, long: boolean): string | null {
-  for (const key in flags) {
-    const flag = flags[key];
-    if (long ? written === `--${flagName(key)}` : flag && aliasesOf(flag).includes(written.slice(1))) return key;
+  if (attached?.startsWith("=") || (!long && grammar.names.some((name) => flagName(name) === word.slice(1))))
+    return null;
+  for (const key in grammar.flags) {
+    const flag = grammar.flags[key];
+    if (flag === undefined || !(long ? flagName(key) === written : aliasesOf(flag).includes(written))) continue;
+    if (flag.type === "boolean") return attached === null && put(grammar, line, key, flag, true) ? 0 : null;
+    const value = attached ?? next;
+    if (value === undefined || (attached === null && looksLikeFlag(value))) return null;
+    return put(grammar, line, key, flag, value) ? (attached === null ? 1 : 0) : null;
   }
   return null;
 }
@@ -78,11 +56,34 @@ export function looksLikeFlag(word: string): boolean {
   return word.startsWith("-") && word !== "-" && !/^-\.?\d/.test(word);
 }
 
-/** What flags are that were not given. */
-export function withDefaults(flags: FlagsDef, repeat: readonly string[], line: ParsedLine): void {
+/** False when the flag has a value already, or this is none of its choices. */
+export function put(
+  { repeat }: Pick<Grammar, "repeat">,
+  line: ParsedLine,
+  key: string,
+  flag: FlagDef,
+  value: string | boolean,
+): boolean {
+  const list = repeat.includes(key);
+  const values = partsOf(flag, list, String(value));
+  if ((line.given.has(key) && !list) || (flag.type === "enum" && !values.every((one) => flag.options.includes(one))))
+    return false;
+  line.given.add(key);
+  if (list) line.lists[key] = [...(line.lists[key] ?? []), ...values];
+  else line.args[key] = value;
+  return true;
+}
+
+/** Of a choice that can be given more than once, a value may be a list. */
+export function partsOf(flag: FlagDef, repeatable: boolean, value: string): string[] {
+  return flag.type === "enum" && repeatable ? value.split(",") : [value];
+}
+
+export function withDefaults({ flags, repeat }: Pick<Grammar, "flags" | "repeat">, line: ParsedLine): ParsedLine {
   for (const key in flags) {
     const flag = flags[key];
     if (repeat.includes(key)) line.lists[key] ??= [];
     else line.args[key] ??= flag?.default ?? (flag?.type === "boolean" ? false : undefined);
   }
+  return line;
 }

@@ -16,7 +16,7 @@ import { nearest } from "../core/nearest.ts";
 import { lazyUtil } from "../platform/lazy.ts";
 import type { LineContext, RestMode } from "./command.ts";
 import { aliasesOf, flagName, type FlagDef, type FlagsDef } from "./flags.ts";
-import { looksLikeFlag, quickWords, withDefaults } from "./quick_words.ts";
+import { looksLikeFlag, partsOf, put, quickWords, withDefaults } from "./quick_words.ts";
 
 export interface Grammar {
   /** `name` is how messages call the command. */
@@ -93,7 +93,7 @@ export function parseLine(grammar: Grammar, raw: readonly string[]): ParsedLine 
 
 /** The same, of any line. */
 export function strictLine(grammar: Grammar, raw: readonly string[]): ParsedLine {
-  const { flags, rest } = grammar;
+  const { meta, flags, rest } = grammar;
   const line: ParsedLine = { args: {}, lists: {}, rest: [], given: new Set() };
   const spellings = spell(flags);
   /** How many flags of the same word, a group, have been looked at. */
@@ -102,19 +102,17 @@ export function strictLine(grammar: Grammar, raw: readonly string[]): ParsedLine
     if (token.kind === "option") {
       in_word = token.index === word_index ? in_word + 1 : 0;
       word_index = token.index;
-      takeFlag(grammar, spellings, line, { token, word: raw[word_index] ?? "", in_word });
-    } else if (token.kind === "option-terminator" || rest === "command") {
-      takeWords(grammar, line, raw.slice(token.kind === "positional" ? token.index : token.index + 1));
-      break;
-    } else takeWords(grammar, line, [token.value]);
+      const { spelling, value } = readFlag(grammar, spellings, { token, word: raw[word_index] ?? "", in_word });
+      store(grammar, line, token.rawName, spelling, value);
+    } else {
+      const last = token.kind === "option-terminator" || rest === "command";
+      const words = last ? raw.slice(token.index + (token.kind === "positional" ? 0 : 1)) : [token.value];
+      if (rest === "none" && words.length > 0) refuse(`${meta.name} takes no words, and got ${told(words[0])}`);
+      line.rest.push(...words);
+      if (last) break;
+    }
   }
-  withDefaults(flags, grammar.repeat, line);
-  return line;
-}
-
-function takeWords({ meta, rest }: Grammar, line: ParsedLine, words: readonly string[]): void {
-  if (rest === "none" && words.length > 0) refuse(`${meta.name} takes no words, and got ${told(words[0])}`);
-  line.rest.push(...words);
+  return withDefaults(grammar, line);
 }
 
 interface Written {
@@ -124,12 +122,7 @@ interface Written {
   in_word: number;
 }
 
-function takeFlag(
-  grammar: Grammar,
-  spellings: ReadonlyMap<string, Spelling>,
-  line: ParsedLine,
-  { token, word, in_word }: Written,
-): void {
+function readFlag(grammar: Grammar, spellings: ReadonlyMap<string, Spelling>, { token, word, in_word }: Written) {
   const { rawName: written } = token;
   const short = !word.startsWith("--");
   // `-queue` would be `-q ueue`; nobody means that.
@@ -137,10 +130,10 @@ function takeFlag(
     refuse(`unknown flag ${word}; did you mean -${word}?`);
   }
   const spelling = spellings.get(written) ?? unknown(grammar, short && in_word === 0 ? word : written);
-  if (spelling.flag.type !== "boolean") return store(grammar, line, written, spelling, valueOf(token, short));
+  if (spelling.flag.type !== "boolean") return { spelling, value: valueOf(token, short) };
   const attached = short && word[in_word + 2] === "=" ? word.slice(in_word + 3) : token.value;
   if (attached !== undefined) refuse(`${written} takes no value, and got ${told(attached)}`);
-  store(grammar, line, written, spelling, !spelling.negative);
+  return { spelling, value: !spelling.negative };
 }
 
 function valueOf({ rawName: written, value, inlineValue }: OptionToken, short: boolean): string {
@@ -153,21 +146,17 @@ function valueOf({ rawName: written, value, inlineValue }: OptionToken, short: b
 }
 
 function store(
-  { repeat }: Grammar,
+  grammar: Grammar,
   line: ParsedLine,
   written: string,
   { key, flag }: Spelling,
   value: string | boolean,
 ): void {
-  const repeatable = repeat.includes(key);
+  if (put(grammar, line, key, flag, value)) return;
+  const repeatable = grammar.repeat.includes(key);
   if (line.given.has(key) && !repeatable) refuse(`${written} is given twice; it can be given once`);
-  line.given.add(key);
-  if (typeof value === "boolean" || !repeatable) {
-    line.args[key] = typeof value === "string" && flag.type === "enum" ? option(written, flag.options, value) : value;
-    return;
-  }
-  const values = flag.type === "enum" ? value.split(",").map((part) => option(written, flag.options, part)) : [value];
-  line.lists[key] = [...(line.lists[key] ?? []), ...values];
+  if (flag.type === "enum")
+    for (const part of partsOf(flag, repeatable, String(value))) option(written, flag.options, part);
 }
 
 /** `value` if it is one of them; `written` is how the error calls the flag. */

@@ -249,8 +249,8 @@ function endOnSignals(pool: WorkerPool, drain_ms: number, report: Report): () =>
     const { processing, draining } = pool.statistics().slots;
     const running = processing + draining;
     const jobs = running === 1 ? "1 job" : `${running} jobs`;
-    const patience = `${jobs} may run on for ${formatDuration(drain_ms)}; the same signal again stops them`;
-    if (running > 0) report("info", asked ? `stopping ${jobs}, back to the queue` : `draining: ${patience}`);
+    const draining_text = `draining: ${jobs} may run on for ${formatDuration(drain_ms)}; the same signal again stops them`;
+    if (running > 0) report("info", asked ? `stopping ${jobs}, back to the queue` : draining_text);
     pool.stop(asked ? 0 : drain_ms);
     asked = true;
   };
