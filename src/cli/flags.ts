@@ -27,6 +27,11 @@ export type FlagDef = ForHelp &
 
 export type FlagsDef = Readonly<Record<string, FlagDef>>;
 
+/** Flags under a heading of their own. */
+export function section<const F extends FlagsDef>(title: string, flags: F): F {
+  return Object.fromEntries(Object.entries(flags).map(([key, flag]) => [key, { ...flag, section: title }])) as F;
+}
+
 /** `scale_up_at` → `scale-up-at`. */
 export function flagName(key: string): string {
   return key.replaceAll("_", "-");

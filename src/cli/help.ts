@@ -20,7 +20,7 @@ export function showUsage(command: AnyCommand, asked: Asked, io: Io): void {
 }
 
 export function showFirstPage(commands: Commands, asked: Asked, io: Io, { whole }: { whole: boolean }): void {
-  io.stdout((whole ? fullHelp : shortHelp)(commands, pageOf(asked, io)));
+  io.stdout(firstPage(commands, pageOf(asked, io), whole));
 }
 
 function pageOf({ args, given }: Asked, io: Io): Page {
@@ -181,20 +181,11 @@ export const EXIT_CODES = {
   ],
 } as const;
 
-/** For `lease` alone: enough to go on with. */
-function shortHelp(commands: Commands, page: Page): string {
-  const more = "lease COMMAND --help tells about a command, lease help about everything else.";
-  return asText([...opening(commands, page), "", ...paragraph(more, page)]);
-}
-
-function fullHelp(commands: Commands, page: Page): string {
-  const notes = [ENVIRONMENT, FILES, IN_A_JOB, EXIT_CODES].flatMap((note) => ["", ...noteLines(note, page)]);
-  const more = "lease COMMAND --help tells about a command and its flags.";
-  return asText([...opening(commands, page), ...notes, "", ...paragraph(more, page)]);
-}
-
-function opening(commands: Commands, page: Page): string[] {
-  return [
+/** Not `whole`, for `lease` alone: enough to go on with. */
+function firstPage(commands: Commands, page: Page, whole: boolean): string {
+  const notes = whole ? [ENVIRONMENT, FILES, IN_A_JOB, EXIT_CODES] : [];
+  const more = whole ? " and its flags." : ", lease help about everything else.";
+  return asText([
     ...paragraph(WHAT, page),
     "",
     heading("Usage", page),
@@ -203,7 +194,10 @@ function opening(commands: Commands, page: Page): string[] {
     heading("First steps", page),
     ...rowLines(FIRST_STEPS, termWidth(FIRST_STEPS), page),
     ...groups(commands, page),
-  ];
+    ...notes.flatMap((note) => ["", ...noteLines(note, page)]),
+    "",
+    ...paragraph(`lease COMMAND --help tells about a command${more}`, page),
+  ]);
 }
 
 function groups(commands: Commands, page: Page): string[] {

@@ -15,17 +15,12 @@ import type { Report } from "../core/report.ts";
 import type { Store } from "../store/store.ts";
 import { visible } from "../view/text.ts";
 import { VERSION } from "../platform/build_info.ts";
-import type { Io } from "../cli/io.ts";
 import { command } from "../cli/command.ts";
 import { wantsColor, withStore } from "../cli/io.ts";
-import { LOG_FORMAT_FLAG } from "../cli/flags.ts";
+import { LOG_FORMAT_FLAG, section } from "../cli/flags.ts";
 import { roleLog } from "../cli/role_log.ts";
 import { ProgressDisplay } from "../cli/progress.ts";
 import { onSignals } from "../cli/signals.ts";
-
-const SCALING = "Slots that follow the work, instead of -j";
-const ENDING = "When it ends";
-const LEASES = "Leases, for jobs that set nothing themselves";
 
 const MOST_SLOTS = 10_000;
 
@@ -41,27 +36,17 @@ export default command({
     },
     task: { type: "string", alias: "t", valueHint: "NAME", description: "Only jobs with this label" },
     slots: { type: "string", alias: "j", valueHint: "N", description: "Jobs to run at a time", fallback: "1" },
-    min: {
-      type: "string",
-      valueHint: "N",
-      description: "Fewest slots, when their number follows the work",
-      section: SCALING,
-    },
-    max: { type: "string", valueHint: "N", description: "Most slots", section: SCALING },
-    scale_up_at: {
-      type: "string",
-      valueHint: "N",
-      description: "Waiting jobs that add a slot",
-      fallback: "5",
-      section: SCALING,
-    },
-    scale_down_after: {
-      type: "string",
-      valueHint: "TIME",
-      description: "Idle time that removes one",
-      fallback: "5m",
-      section: SCALING,
-    },
+    ...section("Slots that follow the work, instead of -j", {
+      min: { type: "string", valueHint: "N", description: "Fewest slots, when their number follows the work" },
+      max: { type: "string", valueHint: "N", description: "Most slots" },
+      scale_up_at: { type: "string", valueHint: "N", description: "Waiting jobs that add a slot", fallback: "5" },
+      scale_down_after: {
+        type: "string",
+        valueHint: "TIME",
+        description: "Idle time that removes one",
+        fallback: "5m",
+      },
+    }),
     name: { type: "string", valueHint: "NAME", description: "Name to show in lists" },
     log_dir: { type: "string", valueHint: "FOLDER", description: "Also keep whole logs there as plain files" },
     log_format: LOG_FORMAT_FLAG,
@@ -73,38 +58,33 @@ export default command({
       description: "Recover what dead workers left behind",
       negativeDescription: "Leave recovery to a watchdog",
     },
-    once: { type: "boolean", description: "End after one job", section: ENDING },
-    until_empty: { type: "boolean", description: "End when nothing is left to do", section: ENDING },
-    max_jobs: { type: "string", valueHint: "N", description: "End after so many jobs", section: ENDING },
-    drain: {
-      type: "string",
-      valueHint: "TIME",
-      description: "On TERM or INT, time for running jobs to end before they are returned",
-      fallback: "30s",
-      section: ENDING,
-    },
-    grace: {
-      type: "string",
-      valueHint: "TIME|never",
-      description: "Between TERM and KILL when a job is stopped",
-      fallback: "10s",
-      section: ENDING,
-    },
-    lease: {
-      type: "string",
-      valueHint: "TIME|auto",
-      description: "Silence that counts as hung; auto learns it from earlier runs",
-      fallback: "5m",
-      section: LEASES,
-    },
-    interval: {
-      type: "string",
-      valueHint: "TIME",
-      description: "At most one extension per",
-      fallback: "lease / 10",
-      section: LEASES,
-    },
-    beat: { type: "enum", options: BEATS, description: "What proves work", fallback: "output", section: LEASES },
+    ...section("When it ends", {
+      once: { type: "boolean", description: "End after one job" },
+      until_empty: { type: "boolean", description: "End when nothing is left to do" },
+      max_jobs: { type: "string", valueHint: "N", description: "End after so many jobs" },
+      drain: {
+        type: "string",
+        valueHint: "TIME",
+        description: "On TERM or INT, time for running jobs to end before they are returned",
+        fallback: "30s",
+      },
+      grace: {
+        type: "string",
+        valueHint: "TIME|never",
+        description: "Between TERM and KILL when a job is stopped",
+        fallback: "10s",
+      },
+    }),
+    ...section("Leases, for jobs that set nothing themselves", {
+      lease: {
+        type: "string",
+        valueHint: "TIME|auto",
+        description: "Silence that counts as hung; auto learns it from earlier runs",
+        fallback: "5m",
+      },
+      interval: { type: "string", valueHint: "TIME", description: "At most one extension per", fallback: "lease / 10" },
+      beat: { type: "enum", options: BEATS, description: "What proves work", fallback: "output" },
+    }),
   },
   repeat: ["queue"],
   rivals: [["slots"], ["min", "max", "scale_up_at", "scale_down_after"]],
@@ -184,7 +164,9 @@ export default command({
       });
       await untilFinished(pool, display, () => endOnSignals(pool, drain_ms, display?.report ?? report));
       const { completed, failed, other } = pool.statistics();
-      if (ends && completed + failed + other === 0) await hintAtOtherQueues(store, served.queues, io);
+      const hint = ends && completed + failed + other === 0 ? await otherQueues(store, served.queues) : null;
+      if (hint !== null && drawn) io.stderr(`lease: ${visible(hint)}\n`);
+      else if (hint !== null) report("info", hint);
       return ends && failed > 0 ? 1 : 0;
     });
   },
@@ -207,13 +189,12 @@ async function untilFinished(
 }
 
 /** Nothing was done, perhaps only because the work is elsewhere. */
-async function hintAtOtherQueues(store: Store, queues: readonly string[] | null, io: Io): Promise<void> {
-  if (queues === null) return;
+async function otherQueues(store: Store, queues: readonly string[] | null): Promise<string | null> {
+  if (queues === null) return null;
   const waiting = (await store.counts()).filter(({ queue, state }) => state === "pending" && !queues.includes(queue));
-  if (waiting.length === 0) return;
+  if (waiting.length === 0) return null;
   const names = waiting.map(({ queue, count }) => `${queue} (${count})`).join(", ");
-  const text = `nothing to do in queue ${queues.join(", ")}; jobs wait in ${names}: serve it with -q`;
-  io.stderr(`lease: ${visible(text)}\n`);
+  return `nothing to do in queue ${queues.join(", ")}; jobs wait in ${names}: serve it with -q`;
 }
 
 interface ScalingArgs {

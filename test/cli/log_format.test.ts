@@ -123,6 +123,13 @@ describe("as JSON", () => {
     expectRefusal(await place.leaseWith({ env }, "watchdog", "--once"), 2, "LEASE_WATCHDOG_LOG_FORMAT can't be");
   });
 
+  test("that the work is elsewhere is an event as well", async () => {
+    const own = newPlace();
+    await own.enqueue("-q", "mail", "--", "true");
+    const { stderr } = await own.lease(...WORK, "--log-format", "json");
+    expect(eventsOf(stderr).map(({ message }) => message)).toEqual([expect.stringContaining("jobs wait in mail (1)")]);
+  });
+
   test("a watchdog has it too", async () => {
     const own = newPlace();
     await own.enqueue("--", "sh", "-c", "kill -9 $PPID");

@@ -16,6 +16,7 @@ import { relative } from "../../view/time.ts";
 import { VERSION } from "../../platform/build_info.ts";
 import type { Io } from "../../cli/io.ts";
 import { command } from "../../cli/command.ts";
+import { section } from "../../cli/flags.ts";
 import { withStore } from "../../cli/io.ts";
 import { JOB_FLAGS, JOB_LISTS } from "../../cli/job_flags.ts";
 import { newJob } from "../../cli/new_job.ts";
@@ -25,7 +26,6 @@ import { remarkLog } from "../../cli/role_log.ts";
 import { onSignals, signalCode } from "../../cli/signals.ts";
 import { exitCodeOf, tellWhyWaiting } from "../../cli/waiting.ts";
 
-const HERE = "In the foreground";
 /** Whoever says one of these thinks of a job that fails, not only of one that is lost. */
 const RETRY_FLAGS = ["retries", "backoff", "fatal_exit"] as const;
 /** How long what is left to print may take when we were told to end. */
@@ -42,22 +42,22 @@ export default command({
       fallback: "lost; any with --retries, --backoff or --fatal-exit",
       section: JOB_FLAGS.retry_on.section,
     },
-    if_done: {
-      type: "enum",
-      options: ["skip", "rerun"],
-      default: "skip",
-      description: "When the newest job with the key has completed or failed: answer from it, or run again",
-      section: HERE,
-    },
-    remote: { type: "boolean", description: "Leave it to a worker, and only follow", section: HERE },
-    grace: {
-      type: "string",
-      valueHint: "TIME|never",
-      description: "Between TERM and KILL when it is stopped",
-      fallback: "10s",
-      section: HERE,
-    },
-    json: { type: "boolean", description: "In the end print the job as JSON on stderr", section: HERE },
+    ...section("In the foreground", {
+      if_done: {
+        type: "enum",
+        options: ["skip", "rerun"],
+        default: "skip",
+        description: "When the newest job with the key has completed or failed: answer from it, or run again",
+      },
+      remote: { type: "boolean", description: "Leave it to a worker, and only follow" },
+      grace: {
+        type: "string",
+        valueHint: "TIME|never",
+        description: "Between TERM and KILL when it is stopped",
+        fallback: "10s",
+      },
+      json: { type: "boolean", description: "In the end print the job as JSON on stderr" },
+    }),
   },
   repeat: JOB_LISTS,
   rest: "command",
