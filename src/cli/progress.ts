@@ -27,12 +27,14 @@ export class ProgressLine {
     this.#color = color;
   }
 
-  /** Between two lines. */
-  get every_ms(): number {
-    return this.#live ? REDRAW_MS : PLAIN_EVERY_MS;
+  /** Again and again, until the returned function is called; what can't be read now is read again next time. */
+  keepShowing(progress: () => Promise<WorkProgress>): () => void {
+    const show = () => progress().then((now) => this.#show(now));
+    const timer = setInterval(() => void show().catch(() => {}), this.#live ? REDRAW_MS : PLAIN_EVERY_MS);
+    return () => clearInterval(timer);
   }
 
-  show(progress: WorkProgress): void {
+  #show(progress: WorkProgress): void {
     const paint = this.#color && this.#live ? ansi : plain;
     const columns = this.#live ? process.stderr.columns || USUAL_COLUMNS : null;
     const line = progressLine(progress, columns, paint);
@@ -66,7 +68,7 @@ export class ProgressDisplay {
   readonly #line: ProgressLine;
   readonly #started_ms = performance.now();
   #pool: WorkerPool | null = null;
-  #timers: ReturnType<typeof setInterval>[] = [];
+  #stops: (() => void)[] = [];
   /** What was said last about paused queues. */
   #said = "";
 
@@ -77,8 +79,9 @@ export class ProgressDisplay {
 
   start(pool: WorkerPool): void {
     this.#pool = pool;
-    if (this.#watched.drawn) this.#every(this.#line.every_ms, () => this.#show());
-    this.#every(LOOK_EVERY_MS, () => this.#tellPaused());
+    const looking = setInterval(() => void this.#tellPaused().catch(() => {}), LOOK_EVERY_MS);
+    this.#stops.push(() => clearInterval(looking));
+    if (this.#watched.drawn) this.#stops.push(this.#line.keepShowing(() => this.#progress()));
   }
 
   /** Its report, with the line out of the way. */
@@ -88,22 +91,13 @@ export class ProgressDisplay {
   };
 
   async stop(): Promise<void> {
-    for (const timer of this.#timers) clearInterval(timer);
+    for (const stop of this.#stops) stop();
     this.#line.erase();
     const { completed, failed } = this.#pool?.statistics() ?? { completed: 0, failed: 0 };
     if (completed + failed === 0) return;
     const summary = progressSummary(await this.#progress());
     if (this.#watched.drawn) process.stderr.write(`${summary}\n`);
     else this.#watched.report("info", summary);
-  }
-
-  async #show(): Promise<void> {
-    this.#line.show(await this.#progress());
-  }
-
-  /** A store that can't be read now is read again next time. */
-  #every(pause_ms: number, look: () => Promise<void>): void {
-    this.#timers.push(setInterval(() => void look().catch(() => {}), pause_ms));
   }
 
   /** It waits for as long as they are paused, which must not look like a worker that hangs. */

@@ -25,11 +25,6 @@ export async function roleLog(role: string, { verbose, color, log_format }: LogA
   return reportTo(await terminalReporter(wantsColor(color, { env: io.env, is_tty: true })), verbose);
 }
 
-/** The log of a command in the foreground: remarks between what its job prints. */
-export function remarkLog(verbose: boolean, io: Io): Report {
-  return reportTo({ log: ({ args }) => io.stderr(`lease: ${visible(args.join(" "))}\n`) }, verbose);
-}
-
 const LEVELS = { debug: 4, info: 3 } as const;
 
 function reportTo(reporter: ConsolaReporter, verbose: boolean): Report {

@@ -104,21 +104,13 @@ async function waitFor(store: Store, only: Selection, { any, timeout_ms, line }:
   if (await isOver()) return null;
   const exit = new ExitRequest();
   const timer = timeout_ms === null ? null : setTimeout(() => exit.end(TIMED_OUT), timeout_ms);
-  const progress = progressOf(store, only);
-  const display = setInterval(
-    () =>
-      void progress().then(
-        (now) => line.show(now),
-        () => {},
-      ),
-    line.every_ms,
-  );
+  const stopShowing = line.keepShowing(progressOf(store, only));
   try {
     const code = await repeat(store, exit.code, PACE, async () => ((await isOver()) ? 0 : null));
     return code === 0 ? null : code;
   } finally {
     if (timer !== null) clearTimeout(timer);
-    clearInterval(display);
+    stopShowing();
     exit.release();
     line.erase();
   }

@@ -1,13 +1,17 @@
-/** What a plain `lease enqueue` loads: each built-in module that it does not need is a tenth of its time. */
+/** What a start loads: each built-in module that a plain `lease enqueue` does not need is a tenth of its time. */
 
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 
 const QUICK = join(import.meta.dir, "../../src/commands/enqueue/quick.ts");
 
-async function builtInsOf(entry: string): Promise<string[]> {
+async function bundleOf(entry: string): Promise<string> {
   const { outputs } = await Bun.build({ entrypoints: [entry], target: "bun", format: "esm" });
-  const text = (await outputs[0]?.text()) ?? "";
+  return (await outputs[0]?.text()) ?? "";
+}
+
+async function builtInsOf(entry: string): Promise<string[]> {
+  const text = await bundleOf(entry);
   return new Bun.Transpiler({ loader: "js" })
     .scanImports(text)
     .map(({ path }) => path.replace(/^node:/, ""))
@@ -20,4 +24,17 @@ test("the quick enqueue loads no built-in module but these", async () => {
 
 test("the check sees what the whole program loads", async () => {
   expect(await builtInsOf(join(import.meta.dir, "../../src/main.ts"))).toContain("fs");
+});
+
+const command = (path: string) => join(import.meta.dir, "../../src/commands", path);
+
+test.each(["beat.ts", "checkpoint.ts", "guard.ts", "enqueue/enqueue.ts", "inspect/inspect.ts", "run/run.ts"])(
+  "%s logs nothing and loads no consola",
+  async (path) => {
+    expect(await bundleOf(command(path))).not.toContain("createConsola");
+  },
+);
+
+test("the check sees it where a role logs", async () => {
+  expect(await bundleOf(command("worker.ts"))).toContain("createConsola");
 });

@@ -11,7 +11,7 @@ import type { Report } from "../../core/report.ts";
 import type { Store } from "../../store/store.ts";
 import { jobJson, jsonLine } from "../../view/json.ts";
 import { quote } from "../../view/quote.ts";
-import { withoutPassword } from "../../view/text.ts";
+import { visible, withoutPassword } from "../../view/text.ts";
 import { relative } from "../../view/time.ts";
 import { VERSION } from "../../platform/build_info.ts";
 import type { Io } from "../../cli/io.ts";
@@ -22,7 +22,6 @@ import { JOB_FLAGS, JOB_LISTS } from "../../cli/job_flags.ts";
 import { newJob } from "../../cli/new_job.ts";
 import type { JobArgs } from "../../cli/plain_job.ts";
 import { Output } from "./output.ts";
-import { remarkLog } from "../../cli/role_log.ts";
 import { onSignals, signalCode } from "../../cli/signals.ts";
 import { exitCodeOf, tellWhyWaiting } from "../../cli/waiting.ts";
 
@@ -209,11 +208,10 @@ async function conclude({ store, job, signal, report, where, remote }: End): Pro
   return interrupted ? signalCode(signal) : exitCodeOf(store, job);
 }
 
-/** Quiet once the reader is gone: the end of a pipe is nothing to complain about. */
+/** No log: remarks between what the job prints, as of any command. Quiet once the reader is gone: the end of a pipe is nothing to complain about. */
 function reporter(io: Io, verbose: boolean, signals: Signals): Report {
-  const report = remarkLog(verbose, io);
   return (level, message) => {
-    if (signals.first !== "SIGPIPE") report(level, message);
+    if (signals.first !== "SIGPIPE" && (level !== "debug" || verbose)) io.stderr(`lease: ${visible(message)}\n`);
   };
 }
 
