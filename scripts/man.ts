@@ -12,7 +12,7 @@ import type { AnyCommand, Note } from "../src/cli/command.ts";
 import type { FlagsDef } from "../src/cli/flags.ts";
 import {
   ENVIRONMENT,
-  EXIT_CODES,
+  EXIT_STATUS,
   FILES,
   FIRST_STEPS,
   flagRows,
@@ -104,7 +104,7 @@ async function manPage(): Promise<string> {
     section("Flags of every command"),
     "They may also stand before the command.",
     ...flagLines(FRONT_FLAGS, []),
-    ...[ENVIRONMENT, FILES, IN_A_JOB, { ...EXIT_CODES, title: "Exit status" }].flatMap(({ title, rows }) => [
+    ...[ENVIRONMENT, FILES, IN_A_JOB, { ...EXIT_STATUS, title: "Exit status" }].flatMap(({ title, rows }) => [
       section(title),
       ...terms(rows),
     ]),

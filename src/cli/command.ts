@@ -79,14 +79,14 @@ interface CommandEntry {
 export type Commands = Readonly<Record<string, CommandEntry>>;
 
 /** One command line while it is carried out: citty hands nothing down to a sub-command, and no result back. */
-export interface Session {
+export interface Invocation {
   io: Io;
   commands: Commands;
   exit_code: number;
 }
 
 /** What citty's context holds once the plugins have been at it. */
-export type LineContext = CommandContext & ParsedLine & { cmd: AnyCommand; data: Session; origins: Origins };
+export type PluginContext = CommandContext & ParsedLine & { cmd: AnyCommand; data: Invocation; origins: Origins };
 
 const OPERANDS: Readonly<Record<RestMode, string>> = {
   command: "[--] COMMAND [ARG…]",
@@ -100,7 +100,7 @@ export function command<const A extends FlagsDef, const R extends keyof A = neve
     args: flags as ArgsDef,
     plugins: [strictFlags, settingsFromOutside],
     // The plugins checked the values against exactly these flags: the types that citty does not know hold in `run`.
-    run: (context) => run(context as unknown as LineContext, def.run as unknown as Run),
+    run: (context) => run(context as unknown as PluginContext, def.run as unknown as Run),
   });
   return {
     ...citty,
@@ -118,15 +118,15 @@ export function command<const A extends FlagsDef, const R extends keyof A = neve
 
 type Run = (context: RunContext<FlagsDef, string>) => Promise<number>;
 
-async function run(context: LineContext, work: Run): Promise<void> {
-  const { cmd, args, lists, rest, given, origins, data: session } = context;
-  const { io, commands } = session;
+async function run(context: PluginContext, work: Run): Promise<void> {
+  const { cmd, args, lists, rest, given, origins, data: invocation } = context;
+  const { io, commands } = invocation;
   if (args["help"] === true) {
     const { showUsage } = await import("./help.ts");
     return showUsage(cmd, context, io);
   }
   try {
-    session.exit_code = await work({ args: args as never, lists, rest, given, commands, io });
+    invocation.exit_code = await work({ args: args as never, lists, rest, given, commands, io });
   } catch (error) {
     throw nameOrigin(error, cmd, origins);
   }

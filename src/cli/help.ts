@@ -65,7 +65,7 @@ function usage({ meta, operands }: AnyCommand, page: Page): string[] {
 }
 
 function flagLines({ flags, repeat }: AnyCommand, page: Page): string[] {
-  const sections = new Map<string, Row[]>([[OWN, []]]);
+  const sections = new Map<string, HelpRow[]>([[OWN, []]]);
   for (const [key, flag] of Object.entries(flags)) {
     if (flag.hidden) continue;
     const title = key in SHARED_FLAGS ? SHARED : (flag.section ?? OWN);
@@ -77,11 +77,11 @@ function flagLines({ flags, repeat }: AnyCommand, page: Page): string[] {
   return shown.flatMap(([title, rows]) => ["", heading(title, page), ...rowLines(rows, width, page)]);
 }
 
-export function flagRows(key: string, flag: FlagDef, repeatable: boolean): Row[] {
+export function flagRows(key: string, flag: FlagDef, repeatable: boolean): HelpRow[] {
   const name = flagName(key);
   if (flag.type !== "boolean")
     return [[`${names(name, flag)} ${hint(flag)}`, flag.description ?? "", remarks(flag, repeatable)]];
-  const negative: Row = [`    --no-${name}`, flag.negativeDescription ?? ""];
+  const negative: HelpRow = [`    --no-${name}`, flag.negativeDescription ?? ""];
   if (flag.negativeDescription === undefined)
     return [[names(name, flag), flag.description ?? "", remarks(flag, false)]];
   // On by default, the flag itself says nothing new.
@@ -122,7 +122,7 @@ function exampleLines(examples: AnyCommand["examples"], page: Page): string[] {
 
 function noteLines(note: Note, page: Page): string[] {
   if (typeof note === "string") return paragraph(note, page);
-  const rows = note.rows.map(([term, text]): Row => [term, text]);
+  const rows = note.rows.map(([term, text]): HelpRow => [term, text]);
   return [heading(note.title, page), ...rowLines(rows, termWidth(rows), page)];
 }
 
@@ -130,7 +130,7 @@ export const WHAT =
   "A durable queue for shell jobs in one executable: each job runs under a lease that lasts while it prints, and goes " +
   "to someone else when it hangs or its worker dies.";
 
-export const FIRST_STEPS: readonly Row[] = [
+export const FIRST_STEPS: readonly HelpRow[] = [
   ["lease enqueue -- ./build.sh", "queue a command; prints the job's id"],
   ["lease worker -j 4", "run what is queued, four at a time"],
   ["lease inspect", "see what is going on"],
@@ -166,7 +166,7 @@ export const IN_A_JOB = {
   ],
 } as const;
 
-export const EXIT_CODES = {
+export const EXIT_STATUS = {
   title: "Exit codes",
   rows: [
     ["0", "fine"],
@@ -183,7 +183,7 @@ export const EXIT_CODES = {
 
 /** Not `whole`, for `lease` alone: enough to go on with. */
 function firstPage(commands: Commands, page: Page, whole: boolean): string {
-  const notes = whole ? [ENVIRONMENT, FILES, IN_A_JOB, EXIT_CODES] : [];
+  const notes = whole ? [ENVIRONMENT, FILES, IN_A_JOB, EXIT_STATUS] : [];
   const more = whole ? " and its flags." : ", lease help about everything else.";
   return asText([
     ...paragraph(WHAT, page),
@@ -201,7 +201,7 @@ function firstPage(commands: Commands, page: Page, whole: boolean): string {
 }
 
 function groups(commands: Commands, page: Page): string[] {
-  const byGroup = new Map<string, Row[]>();
+  const byGroup = new Map<string, HelpRow[]>();
   for (const [name, { group, description }] of Object.entries(commands)) {
     byGroup.set(group, [...(byGroup.get(group) ?? []), [name, description]]);
   }
@@ -209,14 +209,14 @@ function groups(commands: Commands, page: Page): string[] {
   return [...byGroup].flatMap(([group, rows]) => ["", heading(group, page), ...rowLines(rows, width, page)]);
 }
 
-export interface Page {
+interface Page {
   /** Columns that a line may take. */
   width: number;
   paint: Paint;
 }
 
 /** A term, its text, and what stands behind the text in a quieter voice. */
-export type Row = readonly [term: string, text: string, aside?: string];
+type HelpRow = readonly [term: string, text: string, aside?: string];
 
 const INDENT = "  ";
 const GAP = 3;
@@ -242,17 +242,17 @@ function paragraph(text: string, { width }: Page, indent = ""): string[] {
 }
 
 /** The width of the term column that `rows` share; longer terms get a line for themselves. */
-function termWidth(rows: readonly Row[]): number {
+function termWidth(rows: readonly HelpRow[]): number {
   const fitting = rows.map(([term]) => displayWidth(term)).filter((width) => width <= WIDEST_TERM);
   return Math.max(0, ...fitting);
 }
 
-function rowLines(rows: readonly Row[], term_width: number, page: Page): string[] {
+function rowLines(rows: readonly HelpRow[], term_width: number, page: Page): string[] {
   const room = page.width - INDENT.length - term_width - GAP;
   return rows.flatMap((row) => (room < BESIDE_FROM ? stacked(row, page) : beside(row, term_width, page)));
 }
 
-function beside([term, text, aside]: Row, term_width: number, page: Page): string[] {
+function beside([term, text, aside]: HelpRow, term_width: number, page: Page): string[] {
   const left = " ".repeat(INDENT.length + term_width + GAP);
   const lines = textLines(text, aside, page.width - left.length, page.paint);
   const shown = INDENT + page.paint.cyan(pad(term, term_width));
@@ -262,7 +262,7 @@ function beside([term, text, aside]: Row, term_width: number, page: Page): strin
   return lines.map((line, index) => (index === 0 ? shown + space + line : left + line));
 }
 
-function stacked([term, text, aside]: Row, page: Page): string[] {
+function stacked([term, text, aside]: HelpRow, page: Page): string[] {
   const left = INDENT.repeat(3);
   const lines = textLines(text, aside, page.width - left.length, page.paint);
   return [INDENT + page.paint.cyan(term.trimStart()), ...lines.map((line) => left + line)];

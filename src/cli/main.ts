@@ -12,7 +12,7 @@ import { defineCommand, runCommand, type CommandDef, type SubCommandsDef } from 
 import { LeaseError } from "../core/errors.ts";
 import { nearest } from "../core/nearest.ts";
 import type { QuickAnswer } from "../commands/enqueue/quick.ts";
-import { type AnyCommand, type Commands, type Session } from "./command.ts";
+import type { AnyCommand, Commands, Invocation } from "./command.ts";
 import { COMMANDS } from "./commands.ts";
 import { FRONT_FLAGS, SHARED_FLAGS } from "./flags.ts";
 import { processIo, type Io } from "./io.ts";
@@ -42,9 +42,9 @@ export async function dispatch(raw: readonly string[], commands: Commands, io: I
   try {
     const route = routeOf(raw, commands);
     if ("words" in route) {
-      const session: Session = { io, commands, exit_code: 0 };
-      await runCommand(rootCommand(session), { rawArgs: route.words });
-      return session.exit_code;
+      const invocation: Invocation = { io, commands, exit_code: 0 };
+      await runCommand(rootCommand(invocation), { rawArgs: route.words });
+      return invocation.exit_code;
     }
     const { showFirstPage } = await import("./help.ts");
     showFirstPage(commands, route.asked, io, route);
@@ -56,18 +56,18 @@ export async function dispatch(raw: readonly string[], commands: Commands, io: I
   }
 }
 
-function rootCommand(session: Session): CommandDef {
+function rootCommand(invocation: Invocation): CommandDef {
   // citty looks with `in`: no name may be found that nobody gave.
   const subCommands: SubCommandsDef = Object.create(null);
-  for (const [name, { load }] of Object.entries(session.commands)) {
-    subCommands[name] = async () => inSession(await load(), session);
+  for (const [name, { load }] of Object.entries(invocation.commands)) {
+    subCommands[name] = async () => boundTo(invocation, await load());
   }
   return defineCommand({ meta: { name: "lease" }, subCommands });
 }
 
 /** Without `args`, which citty would read by itself first, and leniently: that is for the plugin to do. */
-function inSession(command: AnyCommand, session: Session): AnyCommand {
-  const join = { name: "session", setup: (context: { data?: Session }) => void (context.data = session) };
+function boundTo(invocation: Invocation, command: AnyCommand): AnyCommand {
+  const join = { name: "invocation", setup: (context: { data?: Invocation }) => void (context.data = invocation) };
   return { ...command, args: {}, plugins: [join, ...(command.plugins ?? [])] };
 }
 

@@ -12,7 +12,7 @@ interface Named {
   io: Io;
 }
 
-export async function setPaused(verb: "pause" | "resume", { args, rest, io }: Named): Promise<number> {
+export async function pauseOrResume(verb: "pause" | "resume", { args, rest, io }: Named): Promise<number> {
   if (rest.length === 0) throw new LeaseError("usage", `${verb} which queue? Name one`);
   for (const queue of rest) checkName("queue", queue);
   return withStore(args, io, { create: false }, async ({ store }) => {

@@ -11,7 +11,7 @@ import { nonEmpty, type Env } from "../config/location.ts";
 import { COMMAND_SETTINGS, SHARED_SETTINGS, variableName, type Table } from "../config/settings.ts";
 import { LeaseError } from "../core/errors.ts";
 import { lazyFs } from "../platform/lazy.ts";
-import type { AnyCommand, LineContext } from "./command.ts";
+import type { AnyCommand, PluginContext } from "./command.ts";
 import { option, spell, type ParsedLine } from "./strict.ts";
 
 /** Where a value that was not a flag comes from. */
@@ -33,7 +33,7 @@ const NOTHING_FOUND: Origins = new Map();
 export const settingsFromOutside = defineCittyPlugin({
   name: "settings from outside",
   async setup(context) {
-    const line = context as LineContext;
+    const line = context as PluginContext;
     // Help is there for those whose settings are wrong.
     line.origins = line.args["help"] === true ? NOTHING_FOUND : await applySettings(line.cmd, line, line.data.io.env);
   },

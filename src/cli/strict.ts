@@ -14,7 +14,7 @@ import type { parseArgs } from "node:util";
 import { LeaseError } from "../core/errors.ts";
 import { nearest } from "../core/nearest.ts";
 import { lazyUtil } from "../platform/lazy.ts";
-import type { LineContext, RestMode } from "./command.ts";
+import type { PluginContext, RestMode } from "./command.ts";
 import { aliasesOf, flagName, type FlagDef, type FlagsDef } from "./flags.ts";
 import { looksLikeFlag, partsOf, put, quickWords, withDefaults } from "./quick_words.ts";
 
@@ -37,7 +37,7 @@ export interface ParsedLine {
 export const strictFlags = defineCittyPlugin({
   name: "strict flags",
   setup(context) {
-    const { cmd, rawArgs } = context as LineContext;
+    const { cmd, rawArgs } = context as PluginContext;
     Object.assign(context, parseOrHelp({ ...cmd, meta: { name: `lease ${cmd.meta.name}` } }, rawArgs));
   },
 });

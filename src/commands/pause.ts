@@ -1,7 +1,7 @@
 /** `lease pause`: workers take no more jobs of a queue. */
 
 import { command } from "../cli/command.ts";
-import { setPaused } from "../cli/pausing.ts";
+import { pauseOrResume } from "../cli/pausing.ts";
 
 export default command({
   meta: { name: "pause", description: "Take no more jobs of a queue" },
@@ -9,5 +9,5 @@ export default command({
   rest: "words",
   operands: "QUEUE…",
   examples: [["lease pause mail", "running jobs go on, new ones wait; lease resume mail ends it"]],
-  run: (context) => setPaused("pause", context),
+  run: (context) => pauseOrResume("pause", context),
 });

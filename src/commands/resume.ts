@@ -1,7 +1,7 @@
 /** `lease resume`: workers take jobs of a queue again. */
 
 import { command } from "../cli/command.ts";
-import { setPaused } from "../cli/pausing.ts";
+import { pauseOrResume } from "../cli/pausing.ts";
 
 export default command({
   meta: { name: "resume", description: "Take jobs of a paused queue again" },
@@ -9,5 +9,5 @@ export default command({
   rest: "words",
   operands: "QUEUE…",
   examples: [["lease resume mail", "what has gathered is run"]],
-  run: (context) => setPaused("resume", context),
+  run: (context) => pauseOrResume("resume", context),
 });
