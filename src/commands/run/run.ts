@@ -208,7 +208,10 @@ async function conclude({ store, job, signal, report, where, remote }: End): Pro
   return interrupted ? signalCode(signal) : exitCodeOf(store, job);
 }
 
-/** No log: remarks between what the job prints, as of any command. Quiet once the reader is gone: the end of a pipe is nothing to complain about. */
+/**
+ * No log: remarks between what the job prints, as of any command. Quiet once the reader is gone: the end of a pipe is
+ * nothing to complain about.
+ */
 function reporter(io: Io, verbose: boolean, signals: Signals): Report {
   return (level, message) => {
     if (signals.first !== "SIGPIPE" && (level !== "debug" || verbose)) io.stderr(`lease: ${visible(message)}\n`);
