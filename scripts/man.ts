@@ -8,10 +8,19 @@ import { dirname, join, relative } from "node:path";
 import { parseArgs } from "node:util";
 import manifest from "../package.json" with { type: "json" };
 import { COMMANDS } from "../src/cli/commands.ts";
-import type { AnyCommand, FlagsDef, Note } from "../src/cli/define.ts";
-import { ENVIRONMENT, EXIT_CODES, FILES, FIRST_STEPS, IN_A_JOB, WHAT } from "../src/cli/front.ts";
-import { flagRows, settingsNotes } from "../src/cli/help.ts";
-import { FRONT_FLAGS, SHARED_FLAGS } from "../src/cli/shared.ts";
+import type { AnyCommand, Note } from "../src/cli/command.ts";
+import type { FlagsDef } from "../src/cli/flags.ts";
+import {
+  ENVIRONMENT,
+  EXIT_STATUS,
+  FILES,
+  FIRST_STEPS,
+  flagRows,
+  IN_A_JOB,
+  settingsNotes,
+  WHAT,
+} from "../src/cli/help.ts";
+import { FRONT_FLAGS, SHARED_FLAGS } from "../src/cli/flags.ts";
 
 /** Text as roff shows it: nothing in it is an order, and dashes can be copied. */
 function roff(text: string): string {
@@ -95,7 +104,7 @@ async function manPage(): Promise<string> {
     section("Flags of every command"),
     "They may also stand before the command.",
     ...flagLines(FRONT_FLAGS, []),
-    ...[ENVIRONMENT, FILES, IN_A_JOB, { ...EXIT_CODES, title: "Exit status" }].flatMap(({ title, rows }) => [
+    ...[ENVIRONMENT, FILES, IN_A_JOB, { ...EXIT_STATUS, title: "Exit status" }].flatMap(({ title, rows }) => [
       section(title),
       ...terms(rows),
     ]),

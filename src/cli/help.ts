@@ -1,12 +1,34 @@
 /**
- * The help of one command, made from the definition that is scanned with, so that the two can't disagree: what it does,
- * how it is called, its flags by section, examples, notes.
+ * Help: the page of a command, made from the definition that its lines are read by, so that the two can't disagree, and
+ * the first page, which knows the commands by name and description only. Set in headings, paragraphs, and rows of a term
+ * and its text, all wrapped to the width of the page.
  */
 
 import { COMMAND_SETTINGS, variableName } from "../config/settings.ts";
-import { aliasesOf, flagName, type AnyCommand, type FlagDef, type Note } from "./define.ts";
-import { heading, paragraph, rowLines, termWidth, type Page, type Row } from "./layout.ts";
-import { SHARED_FLAGS } from "./shared.ts";
+import { ansi, plain, type Paint } from "../view/style.ts";
+import { displayWidth, pad, wrap } from "../view/text.ts";
+import type { AnyCommand, Commands, Note } from "./command.ts";
+import { aliasesOf, COLOR_CHOICES, flagName, SHARED_FLAGS, type FlagDef } from "./flags.ts";
+import { wantsColor, type Io } from "./io.ts";
+import type { ParsedLine } from "./strict.ts";
+
+type Asked = Pick<ParsedLine, "args" | "given">;
+
+/** citty's `showUsage`, in our words. */
+export function showUsage(command: AnyCommand, asked: Asked, io: Io): void {
+  io.stdout(commandHelp(command, pageOf(asked, io)));
+}
+
+export function showFirstPage(commands: Commands, asked: Asked, io: Io, { whole }: { whole: boolean }): void {
+  io.stdout(firstPage(commands, pageOf(asked, io), whole));
+}
+
+function pageOf({ args, given }: Asked, io: Io): Page {
+  // Help is there for those whose settings are wrong, so no file is read for it, and nothing is refused.
+  const asked = given.has("color") ? args["color"] : io.env["LEASE_COLOR"];
+  const choice = COLOR_CHOICES.find((color) => color === asked) ?? "auto";
+  return { width: pageWidth(io.columns), paint: wantsColor(choice, io) ? ansi : plain };
+}
 
 const OWN = "Flags";
 const SHARED = "Flags of every command";
@@ -15,7 +37,7 @@ const LONGEST_OPTIONS = 27;
 
 export function commandHelp(command: AnyCommand, page: Page): string {
   const { meta, notes, examples } = command;
-  const lines = [
+  return asText([
     ...paragraph(`${meta.description}.`, page),
     "",
     ...usage(command, page),
@@ -23,8 +45,7 @@ export function commandHelp(command: AnyCommand, page: Page): string {
     ...exampleLines(examples, page),
     ...settingsNotes(command).flatMap((note) => ["", ...noteLines(note, page)]),
     ...notes.flatMap((note) => ["", ...noteLines(note, page)]),
-  ];
-  return `${lines.join("\n")}\n`;
+  ]);
 }
 
 /** How flags can be set without being given. */
@@ -44,7 +65,7 @@ function usage({ meta, operands }: AnyCommand, page: Page): string[] {
 }
 
 function flagLines({ flags, repeat }: AnyCommand, page: Page): string[] {
-  const sections = new Map<string, Row[]>([[OWN, []]]);
+  const sections = new Map<string, HelpRow[]>([[OWN, []]]);
   for (const [key, flag] of Object.entries(flags)) {
     if (flag.hidden) continue;
     const title = key in SHARED_FLAGS ? SHARED : (flag.section ?? OWN);
@@ -56,12 +77,13 @@ function flagLines({ flags, repeat }: AnyCommand, page: Page): string[] {
   return shown.flatMap(([title, rows]) => ["", heading(title, page), ...rowLines(rows, width, page)]);
 }
 
-export function flagRows(key: string, flag: FlagDef, repeatable: boolean): Row[] {
+export function flagRows(key: string, flag: FlagDef, repeatable: boolean): HelpRow[] {
   const name = flagName(key);
   if (flag.type !== "boolean")
-    return [[`${names(name, flag)} ${hint(flag)}`, flag.description ?? "", aside(flag, repeatable)]];
-  const negative: Row = [`    --no-${name}`, flag.negativeDescription ?? ""];
-  if (flag.negativeDescription === undefined) return [[names(name, flag), flag.description ?? "", aside(flag, false)]];
+    return [[`${names(name, flag)} ${hint(flag)}`, flag.description ?? "", remarks(flag, repeatable)]];
+  const negative: HelpRow = [`    --no-${name}`, flag.negativeDescription ?? ""];
+  if (flag.negativeDescription === undefined)
+    return [[names(name, flag), flag.description ?? "", remarks(flag, false)]];
   // On by default, the flag itself says nothing new.
   return flag.default === true ? [negative] : [[names(name, flag), flag.description ?? ""], negative];
 }
@@ -78,12 +100,11 @@ function hint(flag: FlagDef): string {
   return options.length <= LONGEST_OPTIONS ? options : "VALUE";
 }
 
-function aside(flag: FlagDef, repeatable: boolean): string {
+function remarks(flag: FlagDef, repeatable: boolean): string {
   const known = flag.type === "boolean" ? undefined : (flag.fallback ?? flag.default);
   const listed = flag.type === "enum" && !hint(flag).includes("|");
   const parts = [
     ...(listed ? [`one of ${flag.options.join(", ")}`] : []),
-    ...(flag.required ? ["required"] : []),
     ...(repeatable ? ["can be repeated"] : []),
     ...(known === undefined ? [] : [`default: ${known}`]),
   ];
@@ -99,8 +120,167 @@ function exampleLines(examples: AnyCommand["examples"], page: Page): string[] {
   return ["", heading("Examples", page), ...shown];
 }
 
-export function noteLines(note: Note, page: Page): string[] {
+function noteLines(note: Note, page: Page): string[] {
   if (typeof note === "string") return paragraph(note, page);
-  const rows = note.rows.map(([term, text]): Row => [term, text]);
+  const rows = note.rows.map(([term, text]): HelpRow => [term, text]);
   return [heading(note.title, page), ...rowLines(rows, termWidth(rows), page)];
+}
+
+export const WHAT =
+  "A durable queue for shell jobs in one executable: each job runs under a lease that lasts while it prints, and goes " +
+  "to someone else when it hangs or its worker dies.";
+
+export const FIRST_STEPS: readonly HelpRow[] = [
+  ["lease enqueue -- ./build.sh", "queue a command; prints the job's id"],
+  ["lease worker -j 4", "run what is queued, four at a time"],
+  ["lease inspect", "see what is going on"],
+];
+
+export const ENVIRONMENT = {
+  title: "Environment",
+  rows: [
+    ["LEASE_STORE", "the store, like --store; also LEASE_COLOR, LEASE_VERBOSE, LEASE_CONFIG"],
+    ["LEASE_WORKER_SLOTS", "-j of lease worker, and so on: LEASE_, the command, the flag"],
+    ["NO_COLOR", "no colour, if set to anything"],
+  ],
+} as const;
+
+export const FILES = {
+  title: "Files",
+  rows: [
+    ["lease.toml", "settings for flags that are not given: here, or in $XDG_CONFIG_HOME/lease (~/.config/lease)"],
+    ["lease.db", "the store, in $XDG_STATE_HOME/lease (~/.local/state/lease)"],
+  ],
+} as const;
+
+export const IN_A_JOB = {
+  title: "Environment of a job",
+  rows: [
+    ["LEASE_JOB_ID", "its id; also LEASE_QUEUE, LEASE_TASK, LEASE_KEY"],
+    ["LEASE_ATTEMPT", "which run of the job this is, from 1"],
+    ["LEASE_TOKEN", "the fence: higher with every run"],
+    ["LEASE_CHECKPOINT", "what the job's last lease checkpoint said"],
+    ["LEASE_OUTPUT", "a file; what the job writes there is its result"],
+    ["LEASE_STORE", "where lease beat and lease checkpoint write; also LEASE_WORKER_ID"],
+    ["TRACEPARENT", "the trace that the job belongs to, where tracing is on"],
+  ],
+} as const;
+
+export const EXIT_STATUS = {
+  title: "Exit codes",
+  rows: [
+    ["0", "fine"],
+    ["1", "the answer is no: a job failed, nothing matched"],
+    ["2", "usage: unknown flag, missing value, settings that contradict each other"],
+    ["3, 4", "lease beat: cancel was requested, the lease is lost"],
+    ["124", "a job's timeout"],
+    ["125", "lease itself failed"],
+    ["126, 127", "the command is not executable, is not found"],
+    ["128+n", "ended by signal n"],
+    ["other", "lease run and lease wait: the job's own code"],
+  ],
+} as const;
+
+/** Not `whole`, for `lease` alone: enough to go on with. */
+function firstPage(commands: Commands, page: Page, whole: boolean): string {
+  const notes = whole ? [ENVIRONMENT, FILES, IN_A_JOB, EXIT_STATUS] : [];
+  const more = whole ? " and its flags." : ", lease help about everything else.";
+  return asText([
+    ...paragraph(WHAT, page),
+    "",
+    heading("Usage", page),
+    ...paragraph("lease COMMAND [FLAGS] …", page, "  "),
+    "",
+    heading("First steps", page),
+    ...rowLines(FIRST_STEPS, termWidth(FIRST_STEPS), page),
+    ...groups(commands, page),
+    ...notes.flatMap((note) => ["", ...noteLines(note, page)]),
+    "",
+    ...paragraph(`lease COMMAND --help tells about a command${more}`, page),
+  ]);
+}
+
+function groups(commands: Commands, page: Page): string[] {
+  const byGroup = new Map<string, HelpRow[]>();
+  for (const [name, { group, description }] of Object.entries(commands)) {
+    byGroup.set(group, [...(byGroup.get(group) ?? []), [name, description]]);
+  }
+  const width = termWidth([...byGroup.values()].flat());
+  return [...byGroup].flatMap(([group, rows]) => ["", heading(group, page), ...rowLines(rows, width, page)]);
+}
+
+interface Page {
+  /** Columns that a line may take. */
+  width: number;
+  paint: Paint;
+}
+
+/** A term, its text, and what stands behind the text in a quieter voice. */
+type HelpRow = readonly [term: string, text: string, aside?: string];
+
+const INDENT = "  ";
+const GAP = 3;
+/** With less room than this, a text beside its term would be a tower of single words. */
+const BESIDE_FROM = 24;
+/** A space that `wrap` does not break at. */
+const GLUE = "\u00a0";
+const UNBROKEN = 22;
+const LONGEST_LINE = 110;
+const WIDEST_TERM = 30;
+
+/** Null for a terminal of unknown width; lines longer than a person reads with ease help nobody. */
+export function pageWidth(columns: number | null): number {
+  return Math.max(20, Math.min(columns ?? 80, LONGEST_LINE));
+}
+
+function heading(text: string, { paint }: Page): string {
+  return paint.bold(text);
+}
+
+function paragraph(text: string, { width }: Page, indent = ""): string[] {
+  return wrap(text, width - indent.length).map((line) => indent + line);
+}
+
+/** The width of the term column that `rows` share; longer terms get a line for themselves. */
+function termWidth(rows: readonly HelpRow[]): number {
+  const fitting = rows.map(([term]) => displayWidth(term)).filter((width) => width <= WIDEST_TERM);
+  return Math.max(0, ...fitting);
+}
+
+function rowLines(rows: readonly HelpRow[], term_width: number, page: Page): string[] {
+  const room = page.width - INDENT.length - term_width - GAP;
+  return rows.flatMap((row) => (room < BESIDE_FROM ? stacked(row, page) : beside(row, term_width, page)));
+}
+
+function beside([term, text, aside]: HelpRow, term_width: number, page: Page): string[] {
+  const left = " ".repeat(INDENT.length + term_width + GAP);
+  const lines = textLines(text, aside, page.width - left.length, page.paint);
+  const shown = INDENT + page.paint.cyan(pad(term, term_width));
+  const space = " ".repeat(GAP);
+  if (displayWidth(term) > term_width) return [shown, ...lines.map((line) => left + line)];
+  if (lines.length === 0) return [shown.trimEnd()];
+  return lines.map((line, index) => (index === 0 ? shown + space + line : left + line));
+}
+
+function stacked([term, text, aside]: HelpRow, page: Page): string[] {
+  const left = INDENT.repeat(3);
+  const lines = textLines(text, aside, page.width - left.length, page.paint);
+  return [INDENT + page.paint.cyan(term.trimStart()), ...lines.map((line) => left + line)];
+}
+
+function textLines(text: string, aside: string | undefined, width: number, paint: Paint): string[] {
+  if (aside === undefined) return wrap(text, width);
+  // A short aside stays on one line; a long one is painted word by word, so that no line ends inside a colour.
+  const quiet =
+    displayWidth(aside) <= UNBROKEN
+      ? paint.dim(aside.replaceAll(" ", GLUE))
+      : aside
+          .split(" ")
+          .map((word) => paint.dim(word))
+          .join(" ");
+  return wrap(`${text} ${quiet}`, width).map((line) => line.replaceAll(GLUE, " "));
+}
+
+function asText(lines: readonly string[]): string {
+  return `${lines.join("\n")}\n`;
 }

@@ -2,7 +2,7 @@
 
 import { JOB_FIELD_NAMES, jobField, type JOB_FIELDS, type JobFieldName } from "../core/job_fields.ts";
 import type { Choice, Value } from "../core/values.ts";
-import type { FlagDef } from "./define.ts";
+import type { FlagDef } from "./flags.ts";
 
 type FlaggedName = Exclude<JobFieldName, "argv">;
 type FlagOf<V> =

@@ -6,8 +6,8 @@ import type { NewJob } from "../core/job.ts";
 import { checkTogether } from "../core/job_fields.ts";
 import { systemClock } from "../platform/clock.ts";
 import { lazyFs } from "../platform/lazy.ts";
-import { flagName, type Io } from "./define.ts";
-import { readStdin } from "./context.ts";
+import { flagName } from "./flags.ts";
+import { readStdin, type Io } from "./io.ts";
 import { plainJob, type JobArgs, type JobLists } from "./plain_job.ts";
 
 export async function newJob(args: JobArgs, lists: JobLists, words: readonly string[], io: Io): Promise<NewJob> {

@@ -1,37 +1,25 @@
-/** What pause and resume have in common: names of queues, and which of the two. */
+/** What pause and resume do: the same to the queues that are named, in two directions. */
 
-import { LeaseError } from "../core/errors.ts";
 import { checkName } from "../core/check_job.ts";
-import type { AnyCommand } from "./define.ts";
-import { command } from "./define.ts";
+import { LeaseError } from "../core/errors.ts";
+import { queueRemarks } from "../lookup/queues.ts";
 import { visible } from "../view/text.ts";
-import { withStore } from "./context.ts";
-import { queueRemarks } from "../lookup/queue_names.ts";
+import { withStore, type Io, type StoreArgs } from "./io.ts";
 
-interface Pausing {
-  name: "pause" | "resume";
-  description: string;
-  paused: boolean;
-  example: readonly [string, string];
+interface Named {
+  args: StoreArgs;
+  rest: readonly string[];
+  io: Io;
 }
 
-export function pauseCommand({ name, description, paused, example }: Pausing): AnyCommand {
-  return command({
-    meta: { name, description },
-    args: {},
-    rest: "words",
-    operands: "QUEUE…",
-    examples: [example],
-    run: async ({ args, rest, io }) => {
-      if (rest.length === 0) throw new LeaseError("usage", `${name} which queue? Name one`);
-      for (const queue of rest) checkName("queue", queue);
-      return withStore(args, io, { create: false }, async ({ store }) => {
-        for (const remark of await queueRemarks(store, rest)) {
-          if (remark !== null) io.stderr(`lease: ${visible(remark)}\n`);
-        }
-        await store.setPaused(rest, paused);
-        return 0;
-      });
-    },
+export async function pauseOrResume(verb: "pause" | "resume", { args, rest, io }: Named): Promise<number> {
+  if (rest.length === 0) throw new LeaseError("usage", `${verb} which queue? Name one`);
+  for (const queue of rest) checkName("queue", queue);
+  return withStore(args, io, { create: false }, async ({ store }) => {
+    for (const remark of await queueRemarks(store, rest)) {
+      if (remark !== null) io.stderr(`lease: ${visible(remark)}\n`);
+    }
+    await store.setPaused(rest, verb === "pause");
+    return 0;
   });
 }

@@ -5,7 +5,7 @@ import { LeaseError } from "../core/errors.ts";
 import type { ShownState } from "../core/job.ts";
 import type { Selection } from "../store/queries.ts";
 import type { Store } from "../store/store.ts";
-import { queueRemarks } from "../lookup/queue_names.ts";
+import { queueRemarks } from "../lookup/queues.ts";
 
 export const SELECTION_FLAGS = {
   task: { type: "string", alias: "t", valueHint: "NAME", description: "All jobs with this label" },

@@ -1,17 +1,18 @@
 /**
- * Flags that were not given, from the environment and from lease.toml: flags > LEASE_* > lease.toml > defaults. Each
- * value is read like the flag's own, and an error about one names where it stands instead of the flag.
+ * A citty plugin: flags that were not given, from the environment and from lease.toml: flags > LEASE_* > lease.toml >
+ * defaults. Each value is read like the flag's own, and an error about one names where it stands instead of the flag.
  */
 
 import { platform } from "#platform";
+import { defineCittyPlugin } from "citty";
 import { findConfig } from "../config/find.ts";
 import type { Config } from "../config/file.ts";
 import { nonEmpty, type Env } from "../config/location.ts";
 import { COMMAND_SETTINGS, SHARED_SETTINGS, variableName, type Table } from "../config/settings.ts";
 import { LeaseError } from "../core/errors.ts";
 import { lazyFs } from "../platform/lazy.ts";
-import type { AnyCommand } from "./define.ts";
-import { option, spell, type Scanned } from "./scan.ts";
+import type { AnyCommand, PluginContext } from "./command.ts";
+import { option, spell, type ParsedLine } from "./strict.ts";
 
 /** Where a value that was not a flag comes from. */
 interface Origin {
@@ -29,12 +30,21 @@ type Value = string | boolean | string[];
 const NO_SETTINGS: Table = {};
 const NOTHING_FOUND: Origins = new Map();
 
-/** Fills in what `scanned` was not given; answers where each value that it filled in comes from. */
-export async function applySettings(command: AnyCommand, scanned: Scanned, env: Env): Promise<Origins> {
-  const flag = scanned.args["config"] as string | undefined;
+export const settingsFromOutside = defineCittyPlugin({
+  name: "settings from outside",
+  async setup(context) {
+    const line = context as PluginContext;
+    // Help is there for those whose settings are wrong.
+    line.origins = line.args["help"] === true ? NOTHING_FOUND : await applySettings(line.cmd, line, line.data.io.env);
+  },
+});
+
+/** Fills in what `line` was not given; answers where each value that it filled in comes from. */
+export async function applySettings(command: AnyCommand, line: ParsedLine, env: Env): Promise<Origins> {
+  const flag = line.args["config"] as string | undefined;
   // Whoever names a file hears when it is not there, also where nothing would be read from it.
   if (command.ignores_config && flag !== undefined) findConfig(flag, env, exists);
-  return fillIn(command, scanned, env, command.ignores_config ? null : await loadConfig(flag, env));
+  return fillIn(command, line, env, command.ignores_config ? null : await loadConfig(flag, env));
 }
 
 function exists(path: string): boolean {
@@ -48,7 +58,7 @@ export async function loadConfig(flag: string | undefined, env: Env): Promise<Co
   return found === null ? null : (await import("../config/file.ts")).readConfig(found, env);
 }
 
-export function fillIn(command: AnyCommand, scanned: Scanned, env: Env, config: Config | null): Origins {
+export function fillIn(command: AnyCommand, line: ParsedLine, env: Env, config: Config | null): Origins {
   const { name } = command.meta;
   const found = new Map<string, { value: Value; origin: Origin }>();
   const variables = settingVariables(env);
@@ -56,7 +66,7 @@ export function fillIn(command: AnyCommand, scanned: Scanned, env: Env, config: 
     const prefix = variableName(table, "");
     if (config === null && !variables.some((variable) => variable.startsWith(prefix))) return;
     for (const key in settings) {
-      if (scanned.given.has(key) || !Object.hasOwn(command.flags, key)) continue;
+      if (line.given.has(key) || !Object.hasOwn(command.flags, key)) continue;
       const here = fromEnvironment(table, key, settings, env) ?? fromFile(table, key, config);
       if (here !== null) found.set(key, here);
     }
@@ -64,8 +74,8 @@ export function fillIn(command: AnyCommand, scanned: Scanned, env: Env, config: 
   look(null, SHARED_SETTINGS);
   look(name, COMMAND_SETTINGS[name] ?? NO_SETTINGS);
   if (found.size === 0) return NOTHING_FOUND;
-  dropRivals(command.rivals, scanned.given, found);
-  for (const [key, { value, origin }] of found) take(command, scanned, key, value, origin.label);
+  dropRivals(command.rivals, line.given, found);
+  for (const [key, { value, origin }] of found) take(command, line, key, value, origin.label);
   return new Map([...found].map(([key, { origin }]) => [key, origin]));
 }
 
@@ -102,15 +112,15 @@ function readSwitch(text: string, name: string): boolean {
   throw new LeaseError("usage", `${name} ${JSON.stringify(text)} is not a yes or a no: write 1 or 0`);
 }
 
-function take(command: AnyCommand, scanned: Scanned, key: string, value: Value, label: string): void {
+function take(command: AnyCommand, line: ParsedLine, key: string, value: Value, label: string): void {
   const flag = command.flags[key];
   if (flag === undefined) return;
   const checked = (text: string) => (flag.type === "enum" ? option(label, flag.options, text) : text);
-  if (typeof value === "boolean") scanned.args[key] = value;
+  if (typeof value === "boolean") line.args[key] = value;
   else if (command.repeat.includes(key)) {
     const texts = Array.isArray(value) ? value : [value];
-    scanned.lists[key] = (flag.type === "enum" ? texts.flatMap((text) => text.split(",")) : texts).map(checked);
-  } else scanned.args[key] = checked(String(value));
+    line.lists[key] = (flag.type === "enum" ? texts.flatMap((text) => text.split(",")) : texts).map(checked);
+  } else line.args[key] = checked(String(value));
 }
 
 const RANKS = { environment: 1, file: 2 } as const;

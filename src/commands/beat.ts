@@ -1,8 +1,8 @@
 /** `lease beat`: a job says that it works, how far it is, and hears whether it should go on. */
 
 import { LeaseError } from "../core/errors.ts";
-import { command } from "../cli/define.ts";
-import { withStore } from "../cli/context.ts";
+import { command } from "../cli/command.ts";
+import { withStore } from "../cli/io.ts";
 import { leaseLost, ownJob } from "../cli/own_job.ts";
 
 export default command({

@@ -2,9 +2,9 @@
 
 import type { CancelAnswer } from "../store/store.ts";
 import { jsonLine } from "../view/json.ts";
-import { command } from "../cli/define.ts";
-import { JSON_FLAG } from "../cli/shared.ts";
-import { withStore } from "../cli/context.ts";
+import { command } from "../cli/command.ts";
+import { JSON_FLAG } from "../cli/flags.ts";
+import { withStore } from "../cli/io.ts";
 import { idPages, noSuchJobs, SELECTION_FLAGS, selectionOf } from "../cli/selection.ts";
 
 const CANCELLABLE = ["blocked", "scheduled", "retrying", "pending", "running"] as const;

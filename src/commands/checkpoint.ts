@@ -1,8 +1,8 @@
 /** `lease checkpoint`: a job notes how far it is, and its next attempt reads the last note. */
 
 import { LeaseError } from "../core/errors.ts";
-import { command } from "../cli/define.ts";
-import { readStdin, withStore } from "../cli/context.ts";
+import { command } from "../cli/command.ts";
+import { readStdin, withStore } from "../cli/io.ts";
 import { leaseLost, ownJob } from "../cli/own_job.ts";
 
 /** The next attempt gets it in its environment, where no variable can be longer than 128 KiB on Linux. */

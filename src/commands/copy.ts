@@ -4,9 +4,9 @@ import { LeaseError } from "../core/errors.ts";
 import { copyStore } from "../store/copy/copy.ts";
 import type { Copied } from "../store/copy/copy.ts";
 import { jsonLine } from "../view/json.ts";
-import { command } from "../cli/define.ts";
-import { JSON_FLAG } from "../cli/shared.ts";
-import { withStore } from "../cli/context.ts";
+import { command } from "../cli/command.ts";
+import { JSON_FLAG } from "../cli/flags.ts";
+import { withStore } from "../cli/io.ts";
 
 export default command({
   meta: { name: "copy", description: "Copy everything in the store to another one" },

@@ -1,17 +1,18 @@
 /** `lease guard`: runs a command only while the job that calls it holds its lease. */
 
-import process from "node:process";
 import { LeaseError } from "../core/errors.ts";
 import { holdsLease } from "../core/transition.ts";
 import { systemClock } from "../platform/clock.ts";
 import { inheritRun } from "../runner/inherit.ts";
 import type { Store } from "../store/store.ts";
-import { command } from "../cli/define.ts";
-import { withStore } from "../cli/context.ts";
+import { command } from "../cli/command.ts";
+import { withStore } from "../cli/io.ts";
 import { leaseLost, ownJob } from "../cli/own_job.ts";
+import { repeat } from "../cli/repeat.ts";
+import { onSignals } from "../cli/signals.ts";
 
 /** How often the lease is looked at while the command runs. */
-const LOOK_EVERY_MS = 500;
+const PACE = { every_ms: 500, pause_ms: 500 } as const;
 
 export default command({
   meta: { name: "guard", description: "From inside a job: run a command only while the lease is held" },
@@ -36,18 +37,16 @@ export default command({
       await refuseWithoutLease(store, id, token);
       const run = await inheritRun(rest);
       let lost: LeaseError | null = null;
-      const look = () =>
-        refuseWithoutLease(store, id, token).catch((error) => {
+      const release = onSignals(["SIGTERM", "SIGINT"], (signal) => run.kill(signal));
+      const code = await repeat(store, run.exit_code, PACE, async () => {
+        // A store in trouble takes no lease away.
+        await refuseWithoutLease(store, id, token).catch((error) => {
           if (!(error instanceof LeaseError) || error.code !== "lease_lost") return;
           lost = error;
           run.kill("SIGKILL");
         });
-      const timer = setInterval(look, LOOK_EVERY_MS);
-      const pass = (signal: NodeJS.Signals) => run.kill(signal);
-      process.on("SIGTERM", pass).on("SIGINT", pass);
-      const code = await run.exit_code;
-      clearInterval(timer);
-      process.off("SIGTERM", pass).off("SIGINT", pass);
+        return null;
+      }).finally(release);
       if (lost !== null) throw lost;
       return code;
     });

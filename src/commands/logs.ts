@@ -8,12 +8,14 @@ import { LogReader } from "../foreground/log_reader.ts";
 import type { Store } from "../store/store.ts";
 import { LogText, logJson, STAMPED } from "../view/log.ts";
 import { visible } from "../view/text.ts";
-import { command } from "../cli/define.ts";
-import { withStore } from "../cli/context.ts";
+import { command } from "../cli/command.ts";
+import { withStore } from "../cli/io.ts";
+import { repeat } from "../cli/repeat.ts";
 import { tellWhyWaiting } from "../cli/waiting.ts";
 
-/** The net below the wake-ups. */
-const LOOK_EVERY_MS = 500;
+const PACE = { every_ms: 500, pause_ms: 0 } as const;
+/** Ctrl-C just ends it: there is nothing to put in order. */
+const NEVER = new Promise<never>(() => {});
 
 export default command({
   meta: { name: "logs", description: "Show what a job printed" },
@@ -56,18 +58,20 @@ export default command({
       const waits = ["blocked", "scheduled", "pending"] as const;
       const say = (line: string) => io.stderr(`lease: ${visible(line)}\n`);
       const told = args.follow ? tellWhyWaiting(store, id, waits, say) : () => {};
-      while (args.follow) {
-        const now = await jobOf(store, id);
-        // Read the end of the log only after the end of the attempt was seen: nothing can come behind it.
-        const over =
-          isFinished(now.state) || now.token > log.attempt || (wanted !== null && now.state.name !== "running");
-        await log.read();
-        if (over && (wanted !== null || now.token <= log.attempt)) break;
-        if (over) {
+      const follow = async () => {
+        for (;;) {
+          const now = await jobOf(store, id);
+          // Read the end of the log only after the end of the attempt was seen: nothing can come behind it.
+          const over =
+            isFinished(now.state) || now.token > log.attempt || (wanted !== null && now.state.name !== "running");
+          await log.read();
+          if (!over) return null;
+          if (wanted !== null || now.token <= log.attempt) return 0;
           text.end();
           log.turnTo(log.attempt + 1);
-        } else await changed(store);
-      }
+        }
+      };
+      if (args.follow) await repeat(store, NEVER, PACE, follow);
       told();
       text.end();
       return 0;
@@ -79,16 +83,4 @@ async function jobOf(store: Store, id: number): Promise<Job> {
   const [job] = await store.jobs([id]);
   if (job === null || job === undefined) throw new LeaseError("no_such_job", `there is no job ${id}`);
   return job;
-}
-
-function changed(store: Store): Promise<void> {
-  return new Promise((resolve) => {
-    const done = () => {
-      clearTimeout(timer);
-      stop();
-      resolve();
-    };
-    const timer = setTimeout(done, LOOK_EVERY_MS);
-    const stop = store.watch(done);
-  });
 }

@@ -1,10 +1,13 @@
 /** `lease pause`: workers take no more jobs of a queue. */
 
-import { pauseCommand } from "../cli/pausing.ts";
+import { command } from "../cli/command.ts";
+import { pauseOrResume } from "../cli/pausing.ts";
 
-export default pauseCommand({
-  name: "pause",
-  description: "Take no more jobs of a queue",
-  paused: true,
-  example: ["lease pause mail", "running jobs go on, new ones wait; lease resume mail ends it"],
+export default command({
+  meta: { name: "pause", description: "Take no more jobs of a queue" },
+  args: {},
+  rest: "words",
+  operands: "QUEUE…",
+  examples: [["lease pause mail", "running jobs go on, new ones wait; lease resume mail ends it"]],
+  run: (context) => pauseOrResume("pause", context),
 });

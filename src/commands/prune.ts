@@ -6,9 +6,10 @@ import { LeaseError } from "../core/errors.ts";
 import type { PruneQuery } from "../store/queries.ts";
 import type { Store } from "../store/store.ts";
 import { jsonLine } from "../view/json.ts";
-import { command, type Io } from "../cli/define.ts";
-import { JSON_FLAG } from "../cli/shared.ts";
-import { withStore } from "../cli/context.ts";
+import { command } from "../cli/command.ts";
+import type { Io } from "../cli/io.ts";
+import { JSON_FLAG } from "../cli/flags.ts";
+import { withStore } from "../cli/io.ts";
 
 const FINISHED = ["completed", "failed", "cancelled"] as const;
 /** Short enough that others who write hardly notice. */

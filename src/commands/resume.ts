@@ -1,10 +1,13 @@
 /** `lease resume`: workers take jobs of a queue again. */
 
-import { pauseCommand } from "../cli/pausing.ts";
+import { command } from "../cli/command.ts";
+import { pauseOrResume } from "../cli/pausing.ts";
 
-export default pauseCommand({
-  name: "resume",
-  description: "Take jobs of a paused queue again",
-  paused: false,
-  example: ["lease resume mail", "what has gathered is run"],
+export default command({
+  meta: { name: "resume", description: "Take jobs of a paused queue again" },
+  args: {},
+  rest: "words",
+  operands: "QUEUE…",
+  examples: [["lease resume mail", "what has gathered is run"]],
+  run: (context) => pauseOrResume("resume", context),
 });

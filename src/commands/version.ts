@@ -1,8 +1,8 @@
 /** `lease version`: which lease this is, and what it stands on. */
 
 import { platform } from "#platform";
-import { command } from "../cli/define.ts";
-import { JSON_FLAG } from "../cli/shared.ts";
+import { command } from "../cli/command.ts";
+import { JSON_FLAG } from "../cli/flags.ts";
 import { sqliteVersion, VERSION } from "../platform/build_info.ts";
 
 export default command({

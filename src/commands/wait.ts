@@ -9,14 +9,15 @@ import { jobJson, jsonLine } from "../view/json.ts";
 import type { WorkProgress } from "../view/progress.ts";
 import { NO_FACTS, reasonOf } from "../view/reason.ts";
 import { visible } from "../view/text.ts";
-import { wantsColor } from "../cli/color.ts";
-import { command, type Io } from "../cli/define.ts";
-import { JSON_FLAG } from "../cli/shared.ts";
-import { withStore } from "../cli/context.ts";
-import { exitCodeOf } from "../cli/exit_code.ts";
+import { command } from "../cli/command.ts";
+import type { Io } from "../cli/io.ts";
+import { JSON_FLAG } from "../cli/flags.ts";
+import { wantsColor, withStore } from "../cli/io.ts";
+import { exitCodeOf } from "../cli/waiting.ts";
 import { idPages, nothingMatched, SELECTION_FLAGS, selectionOf } from "../cli/selection.ts";
-import { ProgressLine } from "../cli/progress_line.ts";
-import { Ending, repeat } from "../cli/repeat.ts";
+import { ProgressLine } from "../cli/progress.ts";
+import { repeat } from "../cli/repeat.ts";
+import { ExitRequest } from "../cli/signals.ts";
 
 const PACE = { every_ms: 1_000, pause_ms: 10 } as const;
 const TIMED_OUT = 124;
@@ -101,24 +102,16 @@ async function waitFor(store: Store, only: Selection, { any, timeout_ms, line }:
     return any === found.length > 0;
   };
   if (await isOver()) return null;
-  const ending = new Ending();
-  const timer = timeout_ms === null ? null : setTimeout(() => ending.end(TIMED_OUT), timeout_ms);
-  const progress = progressOf(store, only);
-  const display = setInterval(
-    () =>
-      void progress().then(
-        (now) => line.show(now),
-        () => {},
-      ),
-    line.every_ms,
-  );
+  const exit = new ExitRequest();
+  const timer = timeout_ms === null ? null : setTimeout(() => exit.end(TIMED_OUT), timeout_ms);
+  const stopShowing = line.keepShowing(progressOf(store, only));
   try {
-    const code = await repeat(store, ending, PACE, async () => ((await isOver()) ? 0 : null));
+    const code = await repeat(store, exit.code, PACE, async () => ((await isOver()) ? 0 : null));
     return code === 0 ? null : code;
   } finally {
     if (timer !== null) clearTimeout(timer);
-    clearInterval(display);
-    ending.stop();
+    stopShowing();
+    exit.release();
     line.erase();
   }
 }

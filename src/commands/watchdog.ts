@@ -1,16 +1,16 @@
 /** `lease watchdog`: recovers what hung or dead workers left behind, once or again and again. */
 
-import process from "node:process";
 import { parseInteger } from "../config/values.ts";
 import { calibrate } from "../core/calibration.ts";
 import { parseDuration } from "../core/duration.ts";
 import type { SweepCounts } from "../core/records.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
 import { RecoverySweep } from "../recovery/sweep.ts";
-import { command } from "../cli/define.ts";
-import { JSON_FLAG } from "../cli/shared.ts";
-import { withStore } from "../cli/context.ts";
+import { command } from "../cli/command.ts";
+import { JSON_FLAG, LOG_FORMAT_FLAG } from "../cli/flags.ts";
+import { withStore } from "../cli/io.ts";
 import { roleLog } from "../cli/role_log.ts";
+import { onSignals } from "../cli/signals.ts";
 
 export default command({
   meta: { name: "watchdog", description: "Recover jobs whose worker hangs or is gone" },
@@ -31,6 +31,7 @@ export default command({
       description: "Also delete jobs that finished longer ago",
       fallback: "none is deleted",
     },
+    log_format: LOG_FORMAT_FLAG,
     json: JSON_FLAG,
   },
   rest: "none",
@@ -53,7 +54,7 @@ export default command({
         store_url,
         clock: systemClock,
         random: systemRandom,
-        report: roleLog(args.verbose),
+        report: await roleLog("watchdog", args, io),
         grace_ms: times.sweep_grace_ms,
         every_ms: times.sweep_every_ms,
         checkpoints: args.checkpoints,
@@ -70,8 +71,7 @@ export default command({
 
 async function untilSignal(sweep: RecoverySweep, print: (counts: SweepCounts) => void): Promise<void> {
   const asked = Promise.withResolvers<void>();
-  const end = () => asked.resolve();
-  process.once("SIGTERM", end).once("SIGINT", end);
+  const release = onSignals(["SIGTERM", "SIGINT"], () => asked.resolve());
   sweep.start((counts) => {
     try {
       print(counts);
@@ -83,7 +83,7 @@ async function untilSignal(sweep: RecoverySweep, print: (counts: SweepCounts) =>
   try {
     await asked.promise;
   } finally {
-    process.off("SIGTERM", end).off("SIGINT", end);
+    release();
     await sweep.stop();
   }
 }

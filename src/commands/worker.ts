@@ -15,15 +15,12 @@ import type { Report } from "../core/report.ts";
 import type { Store } from "../store/store.ts";
 import { visible } from "../view/text.ts";
 import { VERSION } from "../platform/build_info.ts";
-import type { Io } from "../cli/define.ts";
-import { command } from "../cli/define.ts";
-import { withStore } from "../cli/context.ts";
+import { command } from "../cli/command.ts";
+import { wantsColor, withStore } from "../cli/io.ts";
+import { LOG_FORMAT_FLAG, section } from "../cli/flags.ts";
 import { roleLog } from "../cli/role_log.ts";
-import { ProgressDisplay } from "../cli/work_progress.ts";
-
-const SCALING = "Slots that follow the work, instead of -j";
-const ENDING = "When it ends";
-const LEASES = "Leases, for jobs that set nothing themselves";
+import { ProgressDisplay } from "../cli/progress.ts";
+import { onSignals } from "../cli/signals.ts";
 
 const MOST_SLOTS = 10_000;
 
@@ -39,29 +36,20 @@ export default command({
     },
     task: { type: "string", alias: "t", valueHint: "NAME", description: "Only jobs with this label" },
     slots: { type: "string", alias: "j", valueHint: "N", description: "Jobs to run at a time", fallback: "1" },
-    min: {
-      type: "string",
-      valueHint: "N",
-      description: "Fewest slots, when their number follows the work",
-      section: SCALING,
-    },
-    max: { type: "string", valueHint: "N", description: "Most slots", section: SCALING },
-    scale_up_at: {
-      type: "string",
-      valueHint: "N",
-      description: "Waiting jobs that add a slot",
-      fallback: "5",
-      section: SCALING,
-    },
-    scale_down_after: {
-      type: "string",
-      valueHint: "TIME",
-      description: "Idle time that removes one",
-      fallback: "5m",
-      section: SCALING,
-    },
+    ...section("Slots that follow the work, instead of -j", {
+      min: { type: "string", valueHint: "N", description: "Fewest slots, when their number follows the work" },
+      max: { type: "string", valueHint: "N", description: "Most slots" },
+      scale_up_at: { type: "string", valueHint: "N", description: "Waiting jobs that add a slot", fallback: "5" },
+      scale_down_after: {
+        type: "string",
+        valueHint: "TIME",
+        description: "Idle time that removes one",
+        fallback: "5m",
+      },
+    }),
     name: { type: "string", valueHint: "NAME", description: "Name to show in lists" },
     log_dir: { type: "string", valueHint: "FOLDER", description: "Also keep whole logs there as plain files" },
+    log_format: LOG_FORMAT_FLAG,
     preempt: { type: "boolean", description: "Return a running job when one more urgent by 100 or more waits" },
     poll: { type: "string", valueHint: "TIME", description: "Look for jobs at least this often", fallback: "1s" },
     sweep: {
@@ -70,38 +58,33 @@ export default command({
       description: "Recover what dead workers left behind",
       negativeDescription: "Leave recovery to a watchdog",
     },
-    once: { type: "boolean", description: "End after one job", section: ENDING },
-    until_empty: { type: "boolean", description: "End when nothing is left to do", section: ENDING },
-    max_jobs: { type: "string", valueHint: "N", description: "End after so many jobs", section: ENDING },
-    drain: {
-      type: "string",
-      valueHint: "TIME",
-      description: "On TERM or INT, time for running jobs to end before they are returned",
-      fallback: "30s",
-      section: ENDING,
-    },
-    grace: {
-      type: "string",
-      valueHint: "TIME|never",
-      description: "Between TERM and KILL when a job is stopped",
-      fallback: "10s",
-      section: ENDING,
-    },
-    lease: {
-      type: "string",
-      valueHint: "TIME|auto",
-      description: "Silence that counts as hung; auto learns it from earlier runs",
-      fallback: "5m",
-      section: LEASES,
-    },
-    interval: {
-      type: "string",
-      valueHint: "TIME",
-      description: "At most one extension per",
-      fallback: "lease / 10",
-      section: LEASES,
-    },
-    beat: { type: "enum", options: BEATS, description: "What proves work", fallback: "output", section: LEASES },
+    ...section("When it ends", {
+      once: { type: "boolean", description: "End after one job" },
+      until_empty: { type: "boolean", description: "End when nothing is left to do" },
+      max_jobs: { type: "string", valueHint: "N", description: "End after so many jobs" },
+      drain: {
+        type: "string",
+        valueHint: "TIME",
+        description: "On TERM or INT, time for running jobs to end before they are returned",
+        fallback: "30s",
+      },
+      grace: {
+        type: "string",
+        valueHint: "TIME|never",
+        description: "Between TERM and KILL when a job is stopped",
+        fallback: "10s",
+      },
+    }),
+    ...section("Leases, for jobs that set nothing themselves", {
+      lease: {
+        type: "string",
+        valueHint: "TIME|auto",
+        description: "Silence that counts as hung; auto learns it from earlier runs",
+        fallback: "5m",
+      },
+      interval: { type: "string", valueHint: "TIME", description: "At most one extension per", fallback: "lease / 10" },
+      beat: { type: "enum", options: BEATS, description: "What proves work", fallback: "output" },
+    }),
   },
   repeat: ["queue"],
   rivals: [["slots"], ["min", "max", "scale_up_at", "scale_down_after"]],
@@ -153,9 +136,10 @@ export default command({
         queues: queues.includes("*") ? null : queues.length === 0 ? [DEFAULT_QUEUE] : queues,
         task: args.task ?? null,
       };
-      const report = roleLog(args.verbose);
-      const color = args.color === "always" || (args.color === "auto" && !io.env["NO_COLOR"]);
-      const display = args.until_empty ? new ProgressDisplay({ ...served, color, report }) : null;
+      const report = await roleLog("worker", args, io);
+      const color = wantsColor(args.color, { env: io.env, is_tty: process.stderr.isTTY });
+      const drawn = args.log_format !== "json";
+      const display = args.until_empty ? new ProgressDisplay({ ...served, color, drawn, report }) : null;
       const pool = new WorkerPool({
         ...served,
         store_url,
@@ -178,9 +162,11 @@ export default command({
         until_empty: args.until_empty || args.once,
         max_jobs,
       });
-      await untilFinished(pool, display, () => onSignals(pool, drain_ms, display?.report ?? report));
+      await untilFinished(pool, display, () => endOnSignals(pool, drain_ms, display?.report ?? report));
       const { completed, failed, other } = pool.statistics();
-      if (ends && completed + failed + other === 0) await hintAtOtherQueues(store, served.queues, io);
+      const hint = ends && completed + failed + other === 0 ? await otherQueues(store, served.queues) : null;
+      if (hint !== null && drawn) io.stderr(`lease: ${visible(hint)}\n`);
+      else if (hint !== null) report("info", hint);
       return ends && failed > 0 ? 1 : 0;
     });
   },
@@ -203,13 +189,12 @@ async function untilFinished(
 }
 
 /** Nothing was done, perhaps only because the work is elsewhere. */
-async function hintAtOtherQueues(store: Store, queues: readonly string[] | null, io: Io): Promise<void> {
-  if (queues === null) return;
+async function otherQueues(store: Store, queues: readonly string[] | null): Promise<string | null> {
+  if (queues === null) return null;
   const waiting = (await store.counts()).filter(({ queue, state }) => state === "pending" && !queues.includes(queue));
-  if (waiting.length === 0) return;
+  if (waiting.length === 0) return null;
   const names = waiting.map(({ queue, count }) => `${queue} (${count})`).join(", ");
-  const text = `nothing to do in queue ${queues.join(", ")}; jobs wait in ${names}: serve it with -q`;
-  io.stderr(`lease: ${visible(text)}\n`);
+  return `nothing to do in queue ${queues.join(", ")}; jobs wait in ${names}: serve it with -q`;
 }
 
 interface ScalingArgs {
@@ -239,18 +224,16 @@ function scalingOf(args: ScalingArgs): Scaling | null {
   };
 }
 
-function onSignals(pool: WorkerPool, drain_ms: number, report: Report): () => void {
+function endOnSignals(pool: WorkerPool, drain_ms: number, report: Report): () => void {
   let asked = false;
   const end = () => {
     const { processing, draining } = pool.statistics().slots;
     const running = processing + draining;
     const jobs = running === 1 ? "1 job" : `${running} jobs`;
-    const patience = `${jobs} may run on for ${formatDuration(drain_ms)}; the same signal again stops them`;
-    if (running > 0) report("info", asked ? `stopping ${jobs}, back to the queue` : `draining: ${patience}`);
+    const draining_text = `draining: ${jobs} may run on for ${formatDuration(drain_ms)}; the same signal again stops them`;
+    if (running > 0) report("info", asked ? `stopping ${jobs}, back to the queue` : draining_text);
     pool.stop(asked ? 0 : drain_ms);
     asked = true;
   };
-  const quit = () => pool.abort();
-  process.on("SIGTERM", end).on("SIGINT", end).on("SIGQUIT", quit);
-  return () => void process.off("SIGTERM", end).off("SIGINT", end).off("SIGQUIT", quit);
+  return onSignals(["SIGTERM", "SIGINT", "SIGQUIT"], (signal) => (signal === "SIGQUIT" ? pool.abort() : end()));
 }

@@ -40,6 +40,7 @@ export const COMMAND_SETTINGS: Readonly<Record<string, Table>> = {
     scale_down_after: "text",
     name: "text",
     log_dir: "path",
+    log_format: "text",
     preempt: "switch",
     poll: "text",
     sweep: "switch",
@@ -55,6 +56,7 @@ export const COMMAND_SETTINGS: Readonly<Record<string, Table>> = {
     checkpoints: "switch",
     keep_checkpoints: "text",
     prune: "text",
+    log_format: "text",
   },
 };
 

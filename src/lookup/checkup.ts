@@ -30,7 +30,7 @@ export async function checkup(store: Store, wall_ms: number): Promise<Finding[]>
   const alive = present.filter((worker) => !dead.includes(worker));
   return [
     clock({ now_ms, wall_ms, latest_ms, workers: alive }),
-    leases(expired, now_ms),
+    staleLeases(expired, now_ms),
     ...lostWorkers(alive, dead, now_ms),
     ...waiting(counts, paused, alive),
   ];
@@ -82,7 +82,7 @@ function stepSince({ process, started_at_ms, host: on }: WorkerRecord, now_ms: n
   return ran_ms === null ? 0 : now_ms - started_at_ms - ran_ms;
 }
 
-export function leases(expired: readonly ExpiredLease[], now_ms: number): Finding {
+export function staleLeases(expired: readonly ExpiredLease[], now_ms: number): Finding {
   if (expired.length === 0) return { name: "leases", level: "ok", value: "none has run out", advice: null };
   const waited_ms = now_ms - Math.min(...expired.map(({ expires_at_ms }) => expires_at_ms));
   const dead = expired.filter(({ holder_dead }) => holder_dead).length;

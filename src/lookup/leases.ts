@@ -2,7 +2,6 @@
 
 import { LONGEST_MS } from "../core/duration.ts";
 import type { Job } from "../core/job.ts";
-import type { WorkerRecord } from "../core/records.ts";
 import type { ExpiredQuery } from "../store/queries.ts";
 import type { Store } from "../store/store.ts";
 
@@ -34,26 +33,4 @@ export async function leasesByEnd(store: Store, { most, wanted, ends_within_ms }
     if (last === undefined || page.length < limit) return { jobs, all: true };
     after = { expires_at_ms: last.expires_at_ms, id: last.job.id };
   }
-}
-
-/** Which jobs each worker holds the lease of. */
-export async function heldBy(
-  store: Store,
-  workers: readonly WorkerRecord[],
-  leases: Leases,
-): Promise<Map<string, Job[]>> {
-  const held = new Map<string, Job[]>();
-  const present = workers.filter(({ stopped_at_ms }) => stopped_at_ms === null);
-  const jobs = leases.all ? leases.jobs : (await Promise.all(present.map((worker) => heldByOne(store, worker)))).flat();
-  for (const job of jobs) {
-    if (job.state.name !== "running") continue;
-    const { holder } = job.state;
-    held.set(holder, [...(held.get(holder) ?? []), job]);
-  }
-  return held;
-}
-
-function heldByOne(store: Store, { id, slots }: WorkerRecord): Promise<Job[]> {
-  // One more per slot may be acquired ahead.
-  return store.list({ holder: id, limit: 2 * slots, newest_first: false });
 }

@@ -1,5 +1,5 @@
 /**
- * Why jobs are not running: the facts around them, gathered with a few questions for all of them together, never one
+ * Why jobs are not running: the facts around them, asked for with a few questions for all of them together, never one
  * per job.
  */
 
@@ -9,8 +9,8 @@ import type { UnmetDependency } from "../store/queries.ts";
 import type { Store } from "../store/store.ts";
 import { reasonOf, type Parent, type ReasonFacts } from "../view/reason.ts";
 import { workerState } from "../view/workers.ts";
-import { heldBy, leasesByEnd } from "./leases.ts";
-import { workersNow } from "./workers.ts";
+import { leasesByEnd } from "./leases.ts";
+import { heldBy, workersNow } from "./workers.ts";
 
 export interface Around {
   reason: (job: Job, now_ms: number) => string | null;
@@ -18,7 +18,7 @@ export interface Around {
   parents: (job: Job) => readonly Parent[];
 }
 
-/** Lines of up to so many jobs together are read to tell each one its place. */
+/** Lines of up to so many jobs together are read to tell each one its position. */
 const MOST_IN_LINE = 300;
 /** With more leases than this nobody waits for the count of free slots. */
 const MOST_LEASES = 500;
@@ -54,7 +54,7 @@ export async function around(store: Store, jobs: readonly Job[], now_ms: number)
     workers: ready ? takers(job).length : null,
     other_tasks: ready && serving(job.queue).length > 0,
     free_slots: free === null ? null : takers(job).reduce((sum, { id }) => sum + (free.get(id) ?? 0), 0),
-    ahead: line.ahead.get(job.id) ?? null,
+    jobs_before: line.positions.get(job.id) ?? null,
     in_line: line.lengths.get(job.queue) ?? null,
     parents: parents.get(job.id) ?? [],
     holder_dead: job.state.name === "running" && dead.has(job.state.holder),
@@ -86,7 +86,7 @@ async function freeSlots(store: Store, workers: readonly WorkerRecord[]): Promis
 
 interface Lines {
   /** Job → how many of its queue are acquired before it; the long queues are not in here. */
-  ahead: Map<number, number>;
+  positions: Map<number, number>;
   /** Queue → how many are pending in it. */
   lengths: Map<string, number>;
 }
@@ -103,19 +103,19 @@ async function lines(store: Store, queues: readonly string[]): Promise<Lines> {
   const query = { states: ["pending"], queues: short, sort: "priority", newest_first: true } as const;
   // One more: a job that came in between makes the line too long to be sure about it.
   const found = short.length === 0 ? [] : await store.list({ ...query, limit: MOST_IN_LINE + 1 });
-  return { lengths, ahead: found.length > MOST_IN_LINE ? new Map() : places(found) };
+  return { lengths, positions: found.length > MOST_IN_LINE ? new Map() : positionsOf(found) };
 }
 
-function places(pending: readonly Job[]): Map<number, number> {
+function positionsOf(pending: readonly Job[]): Map<number, number> {
   const before = new Map<string, number>();
-  const ranks = new Map<number, number>();
+  const positions = new Map<number, number>();
   // The order in which they are acquired.
   for (const { id, queue } of pending.toSorted(
     (a, b) => b.priority - a.priority || a.run_at_ms - b.run_at_ms || a.id - b.id,
   )) {
-    const ahead = before.get(queue) ?? 0;
-    ranks.set(id, ahead);
-    before.set(queue, ahead + 1);
+    const position = before.get(queue) ?? 0;
+    positions.set(id, position);
+    before.set(queue, position + 1);
   }
-  return ranks;
+  return positions;
 }

@@ -3,4 +3,5 @@
 import process from "node:process";
 
 export const lazyFs = () => process.getBuiltinModule("node:fs");
+export const lazyUtil = () => process.getBuiltinModule("node:util");
 export const lazyPath = () => process.getBuiltinModule("node:path");

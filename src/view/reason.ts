@@ -23,7 +23,7 @@ export interface ReasonFacts {
   /** Of these workers, how many slots run nothing. */
   free_slots: number | null;
   /** Pending jobs that are acquired before this one. */
-  ahead: number | null;
+  jobs_before: number | null;
   /** Pending jobs of its queue, itself included. */
   in_line: number | null;
   /** The jobs it depends on that don't satisfy it yet. */
@@ -37,7 +37,7 @@ export const NO_FACTS: ReasonFacts = {
   workers: null,
   other_tasks: false,
   free_slots: null,
-  ahead: null,
+  jobs_before: null,
   in_line: null,
   parents: [],
   holder_dead: false,
@@ -91,13 +91,13 @@ function unservedText({ queue }: Job, { other_tasks }: ReasonFacts): string {
 function pendingReason(job: Job, facts: ReasonFacts): string | null {
   if (facts.queue_paused) return "queue paused";
   if (facts.workers === 0) return unservedText(job, facts);
-  const place = placeInLine(facts);
+  const place = positionInLine(facts);
   return place !== null && facts.free_slots === 0 ? `${place}, all slots busy` : place;
 }
 
-function placeInLine({ ahead, in_line }: ReasonFacts): string | null {
-  if (ahead === 0) return "next in line";
-  if (ahead !== null) return `${ahead} ${ahead === 1 ? "job" : "jobs"} ahead`;
+function positionInLine({ jobs_before, in_line }: ReasonFacts): string | null {
+  if (jobs_before === 0) return "next in line";
+  if (jobs_before !== null) return `${jobs_before} ${jobs_before === 1 ? "job" : "jobs"} ahead`;
   return in_line === null ? null : `one of ${in_line} in line`;
 }
 

@@ -1,4 +1,4 @@
-/** What a plain `lease enqueue` loads: each built-in module that it does not need is a tenth of its time. */
+/** What a start loads: each built-in module that a plain `lease enqueue` does not need is a tenth of its time. */
 
 import { expect, test } from "bun:test";
 import { join } from "node:path";
@@ -29,4 +29,17 @@ test("the check sees what the whole program loads", async () => {
 test("the quick enqueue reads no rows, and loads nothing that decodes them", async () => {
   expect(await bundleOf(QUICK)).not.toContain("isSound");
   expect(await bundleOf(join(import.meta.dir, "../../src/store/shared/rows.ts"))).toContain("isSound");
+});
+
+const command = (path: string) => join(import.meta.dir, "../../src/commands", path);
+
+test.each(["beat.ts", "checkpoint.ts", "guard.ts", "enqueue/enqueue.ts", "inspect/inspect.ts", "run/run.ts"])(
+  "%s logs nothing and loads no consola",
+  async (path) => {
+    expect(await bundleOf(command(path))).not.toContain("createConsola");
+  },
+);
+
+test("the check sees it where a role logs", async () => {
+  expect(await bundleOf(command("worker.ts"))).toContain("createConsola");
 });

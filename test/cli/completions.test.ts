@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { COMMANDS } from "../../src/cli/commands.ts";
-import { aliasesOf, flagName } from "../../src/cli/define.ts";
+import { aliasesOf, flagName } from "../../src/cli/flags.ts";
 import { environment, expectRefusal, LEASE, run, usePlaces, type Place } from "./lease.ts";
 
 const newPlace = usePlaces();

@@ -180,6 +180,32 @@ export function usePlaces(): () => Place {
   };
 }
 
+/** Runs lease in a terminal of its own and answers what would be on the screen. */
+export async function inTerminal(
+  place: Place,
+  args: readonly string[],
+  options: { cols?: number; env?: Record<string, string> } = {},
+) {
+  let screen = "";
+  const decoder = new TextDecoder();
+  const closed = Promise.withResolvers<void>();
+  const child = Bun.spawn([LEASE, ...args], {
+    cwd: place.folder,
+    env: environment({ ...place.env, TERM: "xterm-256color", ...options.env }),
+    terminal: {
+      cols: options.cols ?? 100,
+      rows: 30,
+      data: (_terminal, bytes) => {
+        screen += decoder.decode(bytes, { stream: true });
+      },
+      exit: () => closed.resolve(),
+    },
+  });
+  const code = await child.exited;
+  await closed.promise;
+  return { code, screen: screen.replaceAll("\r\n", "\n") };
+}
+
 /** One line on stderr that begins with `lease: `, nothing on stdout, and this exit code. */
 export function expectRefusal(answer: Answer, code: number, message: string | RegExp): void {
   expect(answer).toEqual({ code, stdout: "", stderr: expect.stringMatching(/^lease: [^\n]+\n$/) });

@@ -5,7 +5,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { COMMANDS } from "../../src/cli/commands.ts";
-import { aliasesOf, flagName } from "../../src/cli/define.ts";
+import { aliasesOf, flagName } from "../../src/cli/flags.ts";
 import { COMMAND_SETTINGS, variableName } from "../../src/config/settings.ts";
 import { ROOT, run } from "./lease.ts";
 

@@ -1,7 +1,7 @@
 /** What reaches the eyes of a person: colour, width, and never a byte that their terminal would obey. */
 
 import { beforeAll, describe, expect, test } from "bun:test";
-import { environment, LEASE, run, usePlaces, type Answer, type Place } from "./lease.ts";
+import { inTerminal, LEASE, run, usePlaces, type Answer, type Place } from "./lease.ts";
 
 const newPlace = usePlaces();
 
@@ -12,32 +12,6 @@ const NASTY = `${ESCAPE}[2J${ESCAPE}]0;owned\u0007\u009b31m\r\u202e`;
 const OBEYED = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202e]/;
 /** Colours are ours, and harmless. */
 const withoutColour = (text: string): string => text.replaceAll(new RegExp(`${ESCAPE}\\[[\\d;]*m`, "g"), "");
-
-/** Runs lease in a terminal of its own and answers what would be on the screen. */
-async function inTerminal(
-  place: Place,
-  args: readonly string[],
-  options: { cols?: number; env?: Record<string, string> } = {},
-) {
-  let screen = "";
-  const decoder = new TextDecoder();
-  const closed = Promise.withResolvers<void>();
-  const child = Bun.spawn([LEASE, ...args], {
-    cwd: place.folder,
-    env: environment({ ...place.env, TERM: "xterm-256color", ...options.env }),
-    terminal: {
-      cols: options.cols ?? 100,
-      rows: 30,
-      data: (_terminal, bytes) => {
-        screen += decoder.decode(bytes, { stream: true });
-      },
-      exit: () => closed.resolve(),
-    },
-  });
-  const code = await child.exited;
-  await closed.promise;
-  return { code, screen: screen.replaceAll("\r\n", "\n") };
-}
 
 describe("colour", () => {
   let place: Place;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { clock, leases } from "../../src/lookup/checkup.ts";
+import { clock, staleLeases } from "../../src/lookup/checkup.ts";
 import { host, ownIdentity, runningFor_ms } from "../../src/platform/machine.ts";
 import { attempt, HOUR_MS, MINUTE_MS, now_ms, running, worker } from "../view/fixture.ts";
 
@@ -53,10 +53,10 @@ describe("leases that ran out", () => {
   });
 
   test("are to be expected for as long as a sweep may take, and an error when none comes", () => {
-    expect(leases([], now_ms).level).toBe("ok");
-    expect(leases([expired(MINUTE_MS)], now_ms)).toMatchObject({ level: "warn", value: "1 ran out (job 7)" });
-    expect(leases([expired(3 * MINUTE_MS)], now_ms).level).toBe("error");
-    expect(leases([expired(-MINUTE_MS, true)], now_ms)).toMatchObject({
+    expect(staleLeases([], now_ms).level).toBe("ok");
+    expect(staleLeases([expired(MINUTE_MS)], now_ms)).toMatchObject({ level: "warn", value: "1 ran out (job 7)" });
+    expect(staleLeases([expired(3 * MINUTE_MS)], now_ms).level).toBe("error");
+    expect(staleLeases([expired(-MINUTE_MS, true)], now_ms)).toMatchObject({
       level: "warn",
       value: "1 held by dead workers (job 7)",
     });
@@ -64,6 +64,6 @@ describe("leases that ran out", () => {
 
   test("are counted, and the first named", () => {
     const many = [expired(1), expired(2), expired(3, true), expired(4), expired(5)];
-    expect(leases(many, now_ms).value).toBe("4 ran out, 1 held by dead workers (job 7, 7, 7 …)");
+    expect(staleLeases(many, now_ms).value).toBe("4 ran out, 1 held by dead workers (job 7, 7, 7 …)");
   });
 });

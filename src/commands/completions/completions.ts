@@ -6,14 +6,14 @@ import { shownState } from "../../core/job.ts";
 import type { Store } from "../../store/store.ts";
 import { commandText } from "../../view/quote.ts";
 import { truncate, visible } from "../../view/text.ts";
-import type { Io } from "../../cli/define.ts";
-import { command } from "../../cli/define.ts";
+import type { Io } from "../../cli/io.ts";
+import { command } from "../../cli/command.ts";
 import { loadConfig } from "../../cli/settings.ts";
 import { bashScript } from "./bash.ts";
 import { fishScript } from "./fish.ts";
 import { completionModel, SOURCES, type Source } from "./model.ts";
 import { zshScript } from "./zsh.ts";
-import { withStore } from "../../cli/context.ts";
+import { withStore } from "../../cli/io.ts";
 
 const SCRIPTS = { bash: bashScript, zsh: zshScript, fish: fishScript } as const;
 const SHELLS = Object.keys(SCRIPTS).join(", ");

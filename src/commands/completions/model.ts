@@ -3,8 +3,9 @@
  * what the command refuses. The scripts of the three shells are written from this.
  */
 
-import { aliasesOf, flagName, type AnyCommand, type Commands, type FlagDef, type FlagsDef } from "../../cli/define.ts";
-import { FRONT_FLAGS } from "../../cli/shared.ts";
+import { type AnyCommand, type Commands } from "../../cli/command.ts";
+import { aliasesOf, flagName, type FlagDef, type FlagsDef } from "../../cli/flags.ts";
+import { FRONT_FLAGS } from "../../cli/flags.ts";
 
 /** Where the values come from. `queues`, `tasks` and `ids` are asked of the store; `at_file` is `@FILE`. */
 export const SOURCES = ["queues", "tasks", "ids"] as const;

@@ -9,10 +9,10 @@ import { diagnosisJson, diagnosisText, isHealthy } from "../../view/doctor.ts";
 import { jsonLine } from "../../view/json.ts";
 import { sqliteVersion } from "../../platform/build_info.ts";
 import { checkup, clock } from "../../lookup/checkup.ts";
-import type { Io } from "../../cli/define.ts";
-import { command } from "../../cli/define.ts";
-import { COLOR_CHOICES, JSON_FLAG } from "../../cli/shared.ts";
-import { screenOf, withStore } from "../../cli/context.ts";
+import type { Io } from "../../cli/io.ts";
+import { command } from "../../cli/command.ts";
+import { COLOR_CHOICES, JSON_FLAG } from "../../cli/flags.ts";
+import { screenOf, withStore } from "../../cli/io.ts";
 import { effectiveSettings } from "./effective.ts";
 
 const FAILED = 125;

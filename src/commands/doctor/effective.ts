@@ -7,8 +7,8 @@ import { errorText } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
 import type { Finding } from "../../store/queries.ts";
 import type { EffectiveSetting } from "../../view/doctor.ts";
-import type { AnyCommand, Commands } from "../../cli/define.ts";
-import { scan, type Scanned } from "../../cli/scan.ts";
+import type { AnyCommand, Commands } from "../../cli/command.ts";
+import { parseLine, type ParsedLine } from "../../cli/strict.ts";
 import { fillIn, loadConfig, type Origins } from "../../cli/settings.ts";
 import { refusedSettings } from "./setting_checks.ts";
 
@@ -96,16 +96,15 @@ function strangers(env: Env): Finding[] {
   });
 }
 
-function nothingGiven(command: AnyCommand): Scanned {
-  const { flags, repeat, rest } = command;
-  return scan({ name: command.meta.name, flags, repeat, rest }, []);
+function nothingGiven(command: AnyCommand): ParsedLine {
+  return parseLine(command, []);
 }
 
 function settingOf(
   table: string | null,
   key: string,
   command: AnyCommand,
-  scanned: Scanned,
+  scanned: ParsedLine,
   origins: Origins,
 ): EffectiveSetting {
   const origin = origins.get(key);

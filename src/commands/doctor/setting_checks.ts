@@ -23,8 +23,9 @@ import { errorText } from "../../core/errors.ts";
 import { checkName } from "../../core/check_job.ts";
 import { draftJob, JOB_FIELDS } from "../../core/job_fields.ts";
 import type { Env } from "../../config/location.ts";
-import { flagName, type AnyCommand } from "../../cli/define.ts";
-import type { Scanned } from "../../cli/scan.ts";
+import { type AnyCommand } from "../../cli/command.ts";
+import { flagName } from "../../cli/flags.ts";
+import type { ParsedLine } from "../../cli/strict.ts";
 import { nameOrigin, type Origins } from "../../cli/settings.ts";
 
 const NOTHING_ELSE = { folder: String, moment: Number, input: () => new Uint8Array() };
@@ -40,7 +41,7 @@ export const READERS: Readonly<Record<string, Value<unknown> | null>> = {
 };
 
 /** One line for each value that would be refused. */
-export function refusedSettings(command: AnyCommand, scanned: Scanned, origins: Origins, env: Env): string[] {
+export function refusedSettings(command: AnyCommand, scanned: ParsedLine, origins: Origins, env: Env): string[] {
   const problems: string[] = [];
   const attempt = (read: () => unknown) => {
     try {
@@ -65,7 +66,7 @@ export function refusedSettings(command: AnyCommand, scanned: Scanned, origins: 
   return problems;
 }
 
-function timesOf({ meta }: AnyCommand, { args }: Scanned) {
+function timesOf({ meta }: AnyCommand, { args }: ParsedLine) {
   const read = (key: string) => {
     const text = args[key];
     return typeof text === "string" && text !== "auto" ? parseDuration(text, key) : null;

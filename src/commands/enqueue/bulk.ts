@@ -17,8 +17,7 @@ import { systemClock } from "../../platform/clock.ts";
 import type { BulkEnqueued } from "../../store/store.ts";
 import type { Source } from "./bulk_lines.ts";
 import { closeSource, groupsOf, openSource } from "./bulk_lines.ts";
-import type { Io } from "../../cli/define.ts";
-import { withStore } from "../../cli/context.ts";
+import { withStore, type Io } from "../../cli/io.ts";
 import { inputOf, readInput } from "../../cli/new_job.ts";
 
 export interface BulkOptions {

@@ -2,28 +2,27 @@
 
 import { LeaseError } from "../../core/errors.ts";
 import { checkNewJob } from "../../core/check_job.ts";
-import { command } from "../../cli/define.ts";
-import { withInbox } from "../../cli/context.ts";
+import { command } from "../../cli/command.ts";
+import { section } from "../../cli/flags.ts";
+import { withInbox } from "../../cli/io.ts";
 import { JOB_FLAGS, JOB_LISTS } from "../../cli/job_flags.ts";
 import { newJob } from "../../cli/new_job.ts";
-
-const BULK = "Many at once";
 
 export default command({
   meta: { name: "enqueue", description: "Queue a command and print its id" },
   args: {
     ...JOB_FLAGS,
-    from: {
-      type: "string",
-      valueHint: "FILE|-",
-      description: "Queue a job for each line of this file, all or none: JSON, or text with --lines",
-      section: BULK,
-    },
-    lines: {
-      type: "boolean",
-      description: "The lines are words: each takes the place of {} in the command and --key, or goes behind it",
-      section: BULK,
-    },
+    ...section("Many at once", {
+      from: {
+        type: "string",
+        valueHint: "FILE|-",
+        description: "Queue a job for each line of this file, all or none: JSON, or text with --lines",
+      },
+      lines: {
+        type: "boolean",
+        description: "The lines are words: each takes the place of {} in the command and --key, or goes behind it",
+      },
+    }),
   },
   repeat: JOB_LISTS,
   rest: "command",

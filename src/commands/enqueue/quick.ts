@@ -14,8 +14,8 @@ import type { NewJob } from "../../core/job.ts";
 import { checkNewJob } from "../../core/check_job.ts";
 import type { QuickFiles } from "../../platform/platform.ts";
 import { quickEnqueue } from "../../store/quick.ts";
-import { scan, type Grammar } from "../../cli/scan.ts";
-import { SHARED_FLAGS } from "../../cli/shared.ts";
+import { quickWords, type QuickGrammar } from "../../cli/quick_words.ts";
+import { SHARED_FLAGS } from "../../cli/flags.ts";
 import { JOB_FLAGS } from "../../cli/job_flags.ts";
 import { plainJob } from "../../cli/plain_job.ts";
 
@@ -40,11 +40,11 @@ const UNDERSTOOD = [
   "output_limit",
 ] as const satisfies (keyof typeof JOB_FLAGS)[];
 
-export const QUICK_GRAMMAR: Grammar = {
-  name: "lease enqueue",
+export const QUICK_GRAMMAR: QuickGrammar = {
   flags: { ...Object.fromEntries(UNDERSTOOD.map((key) => [key, JOB_FLAGS[key]])), store: SHARED_FLAGS.store },
   repeat: ["env"],
   rest: "command",
+  names: Object.keys({ ...JOB_FLAGS, ...SHARED_FLAGS }),
 };
 /** Read by the whole command; the store is all that is read here. */
 const SETTINGS = variableName("enqueue", "");
@@ -71,7 +71,9 @@ export function enqueueQuickly(words: readonly string[], env: Env): QuickAnswer 
 function describe(files: QuickFiles, words: readonly string[], env: Env): { store: string; job: NewJob } | null {
   if (isSet(env)) return null;
   try {
-    const { args, lists, rest } = scan(QUICK_GRAMMAR, words);
+    const line = quickWords(QUICK_GRAMMAR, words);
+    if (line === null) return null;
+    const { args, lists, rest } = line;
     if (findConfig(undefined, env, (path) => files.stat(path) !== null) !== null) return null;
     const job = plainJob(args, lists, rest, env);
     checkNewJob(job);

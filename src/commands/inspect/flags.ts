@@ -4,10 +4,8 @@ import { LeaseError } from "../../core/errors.ts";
 import { SORTS } from "../../store/queries.ts";
 import { QUEUE_STATES } from "../../view/queues.ts";
 import { WORKER_STATES } from "../../view/workers.ts";
-import { flagName } from "../../cli/define.ts";
-import { JSON_FLAG } from "../../cli/shared.ts";
+import { flagName, JSON_FLAG, section } from "../../cli/flags.ts";
 
-const LISTS = "Of a list";
 export const DEFAULT_LIMIT = 50;
 const KINDS = ["error", "progress"] as const;
 
@@ -31,34 +29,28 @@ export const INSPECT_FLAGS = {
   json: JSON_FLAG,
   tsv: { type: "boolean", description: "Print a list as tab-separated values with a header" },
   show_env: { type: "boolean", description: "Of a job: show the values of its --env, not only their names" },
-  status: {
-    type: "enum",
-    options: ALL_STATES,
-    valueHint: "STATES",
-    description: "Jobs, or workers, in these states; a list by commas",
-    section: LISTS,
-  },
-  queue: { type: "string", alias: "q", valueHint: "NAME", description: "Of this queue", section: LISTS },
-  task: { type: "string", alias: "t", valueHint: "NAME", description: "With this label", section: LISTS },
-  key: { type: "string", alias: "k", valueHint: "KEY", description: "Jobs with this key", section: LISTS },
-  job: { type: "string", valueHint: "ID", description: "Checkpoints of this job", section: LISTS },
-  kind: { type: "enum", options: KINDS, description: "Checkpoints of this kind", section: LISTS },
-  stale: { type: "boolean", description: "Leases that are over and not recovered", section: LISTS },
-  since: {
-    type: "string",
-    valueHint: "TIME",
-    description: "Something happened to it since then: 2h (ago), or 2026-03-01T09:30:00Z",
-    section: LISTS,
-  },
-  limit: {
-    type: "string",
-    valueHint: "N",
-    description: "At most so many",
-    fallback: String(DEFAULT_LIMIT),
-    section: LISTS,
-  },
-  sort: { type: "enum", options: ALL_SORTS, valueHint: "BY", description: "See below", section: LISTS },
-  reverse: { type: "boolean", alias: "r", description: "In the opposite order", section: LISTS },
+  ...section("Of a list", {
+    status: {
+      type: "enum",
+      options: ALL_STATES,
+      valueHint: "STATES",
+      description: "Jobs, or workers, in these states; a list by commas",
+    },
+    queue: { type: "string", alias: "q", valueHint: "NAME", description: "Of this queue" },
+    task: { type: "string", alias: "t", valueHint: "NAME", description: "With this label" },
+    key: { type: "string", alias: "k", valueHint: "KEY", description: "Jobs with this key" },
+    job: { type: "string", valueHint: "ID", description: "Checkpoints of this job" },
+    kind: { type: "enum", options: KINDS, description: "Checkpoints of this kind" },
+    stale: { type: "boolean", description: "Leases that are over and not recovered" },
+    since: {
+      type: "string",
+      valueHint: "TIME",
+      description: "Something happened to it since then: 2h (ago), or 2026-03-01T09:30:00Z",
+    },
+    limit: { type: "string", valueHint: "N", description: "At most so many", fallback: String(DEFAULT_LIMIT) },
+    sort: { type: "enum", options: ALL_SORTS, valueHint: "BY", description: "See below" },
+    reverse: { type: "boolean", alias: "r", description: "In the opposite order" },
+  }),
 } as const;
 
 /** Without `status`, which can be repeated. */

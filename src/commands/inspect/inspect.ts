@@ -7,16 +7,15 @@ import { jsonLine } from "../../view/json.ts";
 import type { Screen } from "../../view/style.ts";
 import { visible } from "../../view/text.ts";
 import { tsvHeader, tsvLine } from "../../view/tsv.ts";
-import { command, type Io } from "../../cli/define.ts";
-import { screenOf, withStore } from "../../cli/context.ts";
+import { command } from "../../cli/command.ts";
+import type { Io } from "../../cli/io.ts";
+import { screenOf, withStore } from "../../cli/io.ts";
 import { checkFlags, INSPECT_FLAGS, LIST_NAMES, LIST_SORTS, type InspectArgs } from "./flags.ts";
 import { listView } from "./lists.ts";
-import { overviewView } from "./overview.ts";
-import { pagesView } from "./pages.ts";
-import type { Seen, View } from "./view.ts";
+import { overviewView, pagesView, type Seen, type View } from "./views.ts";
 import { watch } from "./watch.ts";
 import { noSuchJobs } from "../../cli/selection.ts";
-import { queueRemarks } from "../../lookup/queue_names.ts";
+import { queueRemarks } from "../../lookup/queues.ts";
 import type { Store } from "../../store/store.ts";
 
 export default command({

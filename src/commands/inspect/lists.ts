@@ -13,11 +13,11 @@ import type { Screen } from "../../view/style.ts";
 import { jobTsv, TSV_NAMES } from "../../view/tsv.ts";
 import { WORKER_STATES, workersText, workerState, type WorkerRow } from "../../view/workers.ts";
 import { DEFAULT_LIMIT, LIST_SORTS, oneOf, type InspectArgs, type ListName } from "./flags.ts";
-import { heldBy, leasesByEnd } from "../../lookup/leases.ts";
-import { queuesNow } from "./overview.ts";
+import { leasesByEnd } from "../../lookup/leases.ts";
+import { queuesNow } from "../../lookup/queues.ts";
 import { around } from "../../lookup/why_waiting.ts";
-import type { View } from "./view.ts";
-import { workersNow } from "../../lookup/workers.ts";
+import type { Seen, View } from "./views.ts";
+import { withHeldJobs, workersNow } from "../../lookup/workers.ts";
 
 const MOST = 1_000_000;
 /** Jobs of a long list are read and printed in pages of this size. */
@@ -123,10 +123,7 @@ function queues(asked: Asked): View["look"] {
       ({ queue }) => args.queue === undefined || queue === args.queue,
     );
     const shown = inOrder(all, order, args.reverse).slice(0, limit);
-    yield {
-      text: (screen) => orNothing(asked, "queues", shown) ?? queuesText(shown, screen),
-      objects: () => shown.map(queueJson),
-    };
+    yield seenRows(asked, "queues", shown, queuesText, queueJson);
   };
 }
 
@@ -150,13 +147,9 @@ function workers(asked: Asked): View["look"] {
         (args.queue === undefined || worker.queues === null || worker.queues.includes(args.queue)) &&
         (since_ms === null || worker.seen_at_ms >= since_ms),
     );
-    const held = await heldBy(store, wanted, await leasesByEnd(store, { most: PAGE }));
-    const rows = wanted.map((worker) => ({ worker, held: held.get(worker.id) ?? [] }));
+    const rows = await withHeldJobs(store, wanted, await leasesByEnd(store, { most: PAGE }));
     const shown = inOrder(rows, by[sort], args.reverse).slice(0, limit);
-    yield {
-      text: (screen) => orNothing(asked, "workers", shown) ?? workersText(shown, screen),
-      objects: (at_ms) => shown.map((row) => workerJson(row, at_ms)),
-    };
+    yield seenRows(asked, "workers", shown, workersText, workerJson);
   };
 }
 
@@ -177,10 +170,7 @@ function leases(asked: Asked): View["look"] {
   return async function* (store) {
     const found = await leasesByEnd(store, { most, wanted, ...(args.stale ? { ends_within_ms: 0 } : {}) });
     const shown = inOrder(found.jobs, by[sort], args.reverse).slice(0, limit);
-    yield {
-      text: (screen) => orNothing(asked, "leases", shown) ?? leasesText(shown, screen),
-      objects: (at_ms) => shown.map((job) => leaseJson(job, at_ms)),
-    };
+    yield seenRows(asked, "leases", shown, leasesText, leaseJson);
   };
 }
 
@@ -200,18 +190,23 @@ function checkpoints(asked: Asked): View["look"] {
     const wanted = newest.filter(({ at_ms }) => since_ms === null || at_ms >= since_ms);
     const shown = args.reverse ? wanted.toReversed() : wanted;
     const unknown = job !== null && shown.length === 0 && (await store.jobs([job]))[0] === null;
-    yield {
-      text: (screen) => orNothing(asked, "checkpoints", shown) ?? checkpointsText(shown, screen),
-      objects: () => shown.map(checkpointJson),
-      missing: unknown ? [job] : [],
-    };
+    yield { ...seenRows(asked, "checkpoints", shown, checkpointsText, checkpointJson), missing: unknown ? [job] : [] };
   };
 }
 
-/** What a list says that was asked for a part of what there is, and found none of it. */
-function orNothing(asked: Asked, list: ListName, shown: readonly unknown[]): string | null {
-  if (shown.length > 0 || !isNarrowed(asked)) return null;
-  return `no ${list} match${list === "workers" ? "; start one with: lease worker" : ""}\n`;
+function seenRows<Row>(
+  asked: Asked,
+  list: ListName,
+  shown: readonly Row[],
+  text: (rows: readonly Row[], screen: Screen) => string,
+  json: (row: Row, at_ms: number) => object,
+): Seen {
+  const none = `no ${list} match${list === "workers" ? "; start one with: lease worker" : ""}\n`;
+  return {
+    // Asked for a part of what there is, it says so when there is none of it.
+    text: (screen) => (shown.length === 0 && isNarrowed(asked) ? none : text(shown, screen)),
+    objects: (at_ms) => shown.map((row) => json(row, at_ms)),
+  };
 }
 
 function inOrder<Row>(rows: readonly Row[], order: (a: Row, b: Row) => number, reverse: boolean): Row[] {

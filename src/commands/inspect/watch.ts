@@ -3,15 +3,16 @@
  * and for JSON and TSV, it is printed again whenever there is something new.
  */
 
+import process from "node:process";
 import type { Store } from "../../store/store.ts";
-import { drawLines, fitLines } from "../../view/frame.ts";
+import { drawLines, ENTER, fitLines, LEAVE, type Size } from "../../view/frame.ts";
 import type { Screen } from "../../view/style.ts";
 import { readable } from "../../view/time.ts";
-import type { Io } from "../../cli/define.ts";
+import type { Io } from "../../cli/io.ts";
 import { noSuchJobs } from "../../cli/selection.ts";
-import { Ending, repeat } from "../../cli/repeat.ts";
-import { LiveTerminal } from "./terminal.ts";
-import type { Seen, View } from "./view.ts";
+import { repeat } from "../../cli/repeat.ts";
+import { ExitRequest, onSignals, signalCode } from "../../cli/signals.ts";
+import type { Seen, View } from "./views.ts";
 
 /** More often nobody can read it. */
 const PACE = { every_ms: 1_000, pause_ms: 100 } as const;
@@ -27,15 +28,15 @@ interface Watch {
 }
 
 export async function watch(watching: Watch): Promise<number> {
-  const ending = new Ending();
+  const exit = new ExitRequest();
   try {
-    return watching.live ? await onTerminal(watching, ending) : await inStream(watching, ending);
+    return watching.live ? await onTerminal(watching, exit) : await inStream(watching, exit);
   } finally {
-    ending.stop();
+    exit.release();
   }
 }
 
-async function onTerminal(watching: Watch, ending: Ending): Promise<number> {
+async function onTerminal(watching: Watch, exit: ExitRequest): Promise<number> {
   const { view, io, screenAt, format } = watching;
   let last: { seen: Seen; at_ms: number } | null = null;
   const draw = () => {
@@ -47,13 +48,13 @@ async function onTerminal(watching: Watch, ending: Ending): Promise<number> {
     const text = [format(last.seen, screen), ...noSuchJobs(last.seen.missing ?? [])].join("\n");
     terminal.draw(drawLines(fitLines(text, head, size, screen.paint), size));
   };
-  const terminal = new LiveTerminal(io.stdout, ending, draw);
+  const terminal = new LiveTerminal(io.stdout, exit, draw);
   // Looked at before the terminal is taken: what is wrong is told where people can read it.
   last = await lookAt(watching);
   if (isNothing(last.seen)) return complain(watching, last.seen);
   terminal.open();
   try {
-    return await repeat(watching.store, ending, PACE, async () => {
+    return await repeat(watching.store, exit.code, PACE, async () => {
       last = await lookAt(watching);
       draw();
       return null;
@@ -63,13 +64,13 @@ async function onTerminal(watching: Watch, ending: Ending): Promise<number> {
   }
 }
 
-async function inStream(watching: Watch, ending: Ending): Promise<number> {
+async function inStream(watching: Watch, exit: ExitRequest): Promise<number> {
   const { io, screenAt, format } = watching;
   const first = await lookAt(watching);
   if (isNothing(first.seen)) return complain(watching, first.seen);
   let printed = { ...first, text: format(first.seen, screenAt(first.at_ms)) };
   io.stdout(printed.text);
-  return repeat(watching.store, ending, PACE, async () => {
+  return repeat(watching.store, exit.code, PACE, async () => {
     const { seen, at_ms } = await lookAt(watching);
     // Drawn for the moment of the last one, it differs only if more than the time has changed.
     if (format(seen, screenAt(printed.at_ms)) === printed.text) return null;
@@ -92,4 +93,81 @@ function isNothing({ missing, objects }: Seen): boolean {
 function complain({ io }: Watch, { missing }: Seen): number {
   for (const line of noSuchJobs(missing ?? [])) io.stderr(`lease: ${line}\n`);
   return 1;
+}
+
+const CTRL_C = "\u0003";
+const CTRL_Z = "\u001a";
+const ESCAPE = "\u001b";
+const USUAL: Size = { columns: 80, rows: 24 };
+
+/**
+ * The terminal while a view is live: a screen of its own, its size, the keys that end it. Whatever happens, `close` gives
+ * back the terminal as it was.
+ */
+class LiveTerminal {
+  readonly #write: (text: string) => void;
+  readonly #exit: ExitRequest;
+  readonly #redraw: () => void;
+  /** Keys come one by one only where there is somebody to press them. */
+  readonly #keys = process.stdin.isTTY;
+  #ours = false;
+  #release = () => {};
+
+  constructor(write: (text: string) => void, exit: ExitRequest, redraw: () => void) {
+    this.#write = write;
+    this.#exit = exit;
+    this.#redraw = redraw;
+  }
+
+  open(): void {
+    this.#enter();
+    process.stdout.on("resize", this.#redraw);
+    this.#release = onSignals(["SIGCONT"], this.#enter);
+    if (this.#keys) process.stdin.on("data", this.#pressed).resume();
+  }
+
+  close(): void {
+    process.stdout.off("resize", this.#redraw);
+    this.#release();
+    process.stdin.off("data", this.#pressed).pause();
+    try {
+      this.#leave();
+    } catch {
+      // It is gone: there is nothing left to give back.
+    }
+  }
+
+  /** Draws, unless the terminal is somebody else's: between Ctrl-Z and `fg` it is the shell's. */
+  draw(frame: string): void {
+    if (this.#ours) this.#write(frame);
+  }
+
+  get size(): Size {
+    const [columns, rows] = process.stdout.getWindowSize();
+    return columns > 0 && rows > 0 ? { columns, rows } : USUAL;
+  }
+
+  readonly #enter = (): void => {
+    if (this.#keys) process.stdin.setRawMode(true);
+    this.#write(ENTER);
+    this.#ours = true;
+    this.#redraw();
+  };
+
+  #leave(): void {
+    this.#ours = false;
+    if (this.#keys) process.stdin.setRawMode(false);
+    this.#write(LEAVE);
+  }
+
+  readonly #pressed = (bytes: Uint8Array): void => {
+    const keys = new TextDecoder().decode(bytes);
+    // An arrow key begins with an escape as well; the key itself comes alone.
+    if (keys === ESCAPE || /q/i.test(keys)) this.#exit.end(0);
+    else if (keys.includes(CTRL_C)) this.#exit.end(signalCode("SIGINT"));
+    else if (keys.includes(CTRL_Z)) {
+      this.#leave();
+      process.kill(process.pid, "SIGTSTP");
+    }
+  };
 }

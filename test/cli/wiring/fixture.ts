@@ -1,6 +1,7 @@
 /** A small lease for the tests of the command line: three commands that tell what they were given. */
 
-import { command, type Commands, type Io } from "../../../src/cli/define.ts";
+import { command, type Commands } from "../../../src/cli/command.ts";
+import type { Io } from "../../../src/cli/io.ts";
 import { LeaseError } from "../../../src/core/errors.ts";
 
 export const enqueue = command({

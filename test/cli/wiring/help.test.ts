@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { dispatch } from "../../../src/cli/dispatch.ts";
-import { commandHelp } from "../../../src/cli/help.ts";
-import { pageWidth } from "../../../src/cli/layout.ts";
+import { dispatch } from "../../../src/cli/main.ts";
+import { commandHelp, pageWidth } from "../../../src/cli/help.ts";
 import { ansi, plain } from "../../../src/view/style.ts";
 import { displayWidth } from "../../../src/view/text.ts";
 import { answer, enqueue } from "./fixture.ts";

@@ -3,10 +3,10 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { COMMANDS } from "../../../src/cli/commands.ts";
-import { command } from "../../../src/cli/define.ts";
-import { scan } from "../../../src/cli/scan.ts";
+import { command } from "../../../src/cli/command.ts";
+import { parseLine } from "../../../src/cli/strict.ts";
 import { applySettings, nameOrigin } from "../../../src/cli/settings.ts";
-import { SHARED_FLAGS } from "../../../src/cli/shared.ts";
+import { SHARED_FLAGS } from "../../../src/cli/flags.ts";
 import { READERS } from "../../../src/commands/doctor/setting_checks.ts";
 import { COMMAND_SETTINGS, SHARED_SETTINGS, variableName } from "../../../src/config/settings.ts";
 import { LeaseError } from "../../../src/core/errors.ts";
@@ -42,10 +42,9 @@ const worker = command({
 async function applied(words: string, env: Record<string, string>, toml?: string) {
   const path = join(folder, "lease.toml");
   if (toml !== undefined) writeFileSync(path, toml, { mode: 0o600 });
-  const { flags, repeat, rest } = worker;
   const raw = words.split(" ").filter((word) => word !== "");
   const config = toml === undefined ? [] : ["--config", path];
-  const scanned = scan({ name: "lease worker", flags, repeat, rest }, [...raw, ...config]);
+  const scanned = parseLine(worker, [...raw, ...config]);
   const origins = await applySettings(worker, scanned, env);
   return { ...scanned, origins };
 }

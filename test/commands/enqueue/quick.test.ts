@@ -2,14 +2,17 @@
 
 import { Database } from "bun:sqlite";
 import { afterAll, describe, expect, test } from "bun:test";
+import * as fc from "fast-check";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
 import enqueue from "../../../src/commands/enqueue/enqueue.ts";
 import { enqueueQuickly, QUICK_GRAMMAR } from "../../../src/commands/enqueue/quick.ts";
-import { flagName } from "../../../src/cli/define.ts";
-import { scan } from "../../../src/cli/scan.ts";
+import { flagName } from "../../../src/cli/flags.ts";
+import { quickWords } from "../../../src/cli/quick_words.ts";
+import { strictLine } from "../../../src/cli/strict.ts";
+import { dispatch } from "../../../src/cli/main.ts";
 import { systemClock, systemRandom } from "../../../src/platform/clock.ts";
 import { openSqlite } from "../../../src/store/sqlite/open.ts";
 
@@ -40,7 +43,6 @@ function row(store: string): Record<string, unknown> {
 }
 
 async function wholeCommand(words: readonly string[]): Promise<void> {
-  const { flags, repeat, rest, run } = enqueue;
   const io = {
     stdout: () => {},
     stdoutBytes: () => {},
@@ -49,7 +51,8 @@ async function wholeCommand(words: readonly string[]): Promise<void> {
     is_tty: false,
     columns: null,
   };
-  await run({ ...scan({ name: "lease enqueue", flags, repeat, rest }, words), commands: {}, io });
+  const commands = { enqueue: { group: "", description: "", load: async () => enqueue } };
+  expect(await dispatch(["enqueue", ...words], commands, io)).toBe(0);
 }
 
 /** For each flag that it names, a value that is not the default. */
@@ -100,4 +103,28 @@ describe.if(process.platform === "linux")("the quick enqueue is opt-in", () => {
       expect(enqueueQuickly([`--store=${store}`, `--${flagName(key)}`, ...words, "--", "true"], env)).toBeNull();
     },
   );
+
+  test("what it reads of a line is what the whole command reads, or nothing", () => {
+    const forms = Object.values(VALUES).flatMap((words) => [words, [words.join("=")], [words.join("")]]);
+    const odd = ["--", "-", "-config", "-queue", "-q=x", "-cv", "--no-pty", "--pty=1", "--queue", "ls", "-é", "-", ""];
+    const lines = fc.array(fc.oneof(fc.constantFrom(...forms), fc.constantFrom(...odd.map((word) => [word]))));
+    fc.assert(
+      fc.property(lines, (parts) => {
+        const words = parts.flat();
+        const quick = quickWords(QUICK_GRAMMAR, words);
+        if (quick === null) return;
+        const whole = strictLine(enqueue, words);
+        expect(whole).toMatchObject(quick as typeof whole);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  test("a slip that looks like a short flag with its value is left to the whole command", async () => {
+    const store = await newStore();
+    for (const slip of ["-config", "-trust-store", "-queue"]) {
+      expect(enqueueQuickly([`--store=${store}`, slip, "--", "true"], env)).toBeNull();
+    }
+    expect(enqueueQuickly([`--store=${store}`, "-qmail", "-p5", "--", "true"], env)).toMatchObject({ text: "1\n" });
+  });
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { wantsColor } from "../../../src/cli/color.ts";
+import { wantsColor } from "../../../src/cli/io.ts";
 
 test.each([
   ["auto", true, {}, true],

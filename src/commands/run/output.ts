@@ -1,7 +1,7 @@
 /**
  * Passes on what a job prints, byte for byte and in the order in which it came, to our own stdout and stderr. A reader
  * that is slow, or stands still, must not stop us from keeping a lease: writing waits elsewhere, and whoever prints
- * waits for it once too much has gathered.
+ * waits for it once too much is unwritten.
  */
 
 import { write as writeFile } from "node:fs";
@@ -10,7 +10,7 @@ type Stream = "stdout" | "stderr";
 
 const FILES: Readonly<Record<Stream, number>> = { stdout: 1, stderr: 2 };
 /** More than this and the job waits. */
-const GATHERED_BYTES = 1024 * 1024;
+const UNWRITTEN_BYTES = 1024 * 1024;
 const PIECE_BYTES = 256 * 1024;
 const FULL_PIPE_MS = 2;
 
@@ -31,7 +31,7 @@ export class Output {
   #size = 0;
   #writing: Promise<void> | null = null;
   #waiting: (() => void)[] = [];
-  #patient = true;
+  #may_wait = true;
   readonly #broken: Partial<Record<Stream, unknown>> = {};
 
   /** `onBroken` is called when nobody can read stdout any more. */
@@ -50,13 +50,13 @@ export class Output {
     this.#pieces.push({ stream, bytes: bytes.slice() });
     this.#size += bytes.length;
     this.#writing ??= this.#writeAll();
-    if (this.#size < GATHERED_BYTES || !this.#patient) return;
+    if (this.#size < UNWRITTEN_BYTES || !this.#may_wait) return;
     return new Promise((resolve) => this.#waiting.push(resolve));
   }
 
   /** From now on nobody is made to wait. */
   release(): void {
-    this.#patient = false;
+    this.#may_wait = false;
     for (const resolve of this.#waiting.splice(0)) resolve();
   }
 
@@ -71,7 +71,7 @@ export class Output {
       const { stream, bytes } = this.#next();
       await this.#write(stream, bytes);
       this.#size -= bytes.length;
-      if (this.#size < GATHERED_BYTES) for (const resolve of this.#waiting.splice(0)) resolve();
+      if (this.#size < UNWRITTEN_BYTES) for (const resolve of this.#waiting.splice(0)) resolve();
     }
     this.#writing = null;
   }

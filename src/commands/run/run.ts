@@ -1,31 +1,29 @@
 /** `lease run`: a job in the foreground. Queued, run here or followed, its output and its exit code passed on. */
 
-import process from "node:process";
-import { parseGrace } from "../config/values.ts";
-import { calibrate, DEFAULT_KILL_GRACE_MS } from "../core/calibration.ts";
-import { LeaseError } from "../core/errors.ts";
-import { isFinished, type Job, type NewJob } from "../core/job.ts";
-import { checkNewJob } from "../core/check_job.ts";
-import { systemClock, systemRandom } from "../platform/clock.ts";
-import { Foreground } from "../foreground/foreground.ts";
-import type { Report } from "../core/report.ts";
-import type { Store } from "../store/store.ts";
-import { jobJson, jsonLine } from "../view/json.ts";
-import { quote } from "../view/quote.ts";
-import { visible, withoutPassword } from "../view/text.ts";
-import { relative } from "../view/time.ts";
-import { VERSION } from "../platform/build_info.ts";
-import type { Io } from "../cli/define.ts";
-import { command } from "../cli/define.ts";
-import { withStore } from "../cli/context.ts";
-import { exitCodeOf } from "../cli/exit_code.ts";
-import { JOB_FLAGS, JOB_LISTS } from "../cli/job_flags.ts";
-import { newJob } from "../cli/new_job.ts";
-import { Output } from "../cli/output.ts";
-import { signalCode } from "../cli/repeat.ts";
-import { tellWhyWaiting } from "../cli/waiting.ts";
+import { parseGrace } from "../../config/values.ts";
+import { calibrate, DEFAULT_KILL_GRACE_MS } from "../../core/calibration.ts";
+import { LeaseError } from "../../core/errors.ts";
+import { isFinished, type Job, type NewJob } from "../../core/job.ts";
+import { checkNewJob } from "../../core/check_job.ts";
+import { systemClock, systemRandom } from "../../platform/clock.ts";
+import { Foreground } from "../../foreground/foreground.ts";
+import type { Report } from "../../core/report.ts";
+import type { Store } from "../../store/store.ts";
+import { jobJson, jsonLine } from "../../view/json.ts";
+import { quote } from "../../view/quote.ts";
+import { visible, withoutPassword } from "../../view/text.ts";
+import { relative } from "../../view/time.ts";
+import { VERSION } from "../../platform/build_info.ts";
+import type { Io } from "../../cli/io.ts";
+import { command } from "../../cli/command.ts";
+import { section } from "../../cli/flags.ts";
+import { withStore } from "../../cli/io.ts";
+import { JOB_FLAGS, JOB_LISTS } from "../../cli/job_flags.ts";
+import { newJob } from "../../cli/new_job.ts";
+import { Output } from "./output.ts";
+import { onSignals, signalCode } from "../../cli/signals.ts";
+import { exitCodeOf, tellWhyWaiting } from "../../cli/waiting.ts";
 
-const HERE = "In the foreground";
 /** Whoever says one of these thinks of a job that fails, not only of one that is lost. */
 const RETRY_FLAGS = ["retries", "backoff", "fatal_exit"] as const;
 /** How long what is left to print may take when we were told to end. */
@@ -40,22 +38,22 @@ export default command({
       description: "Retry after any failure, or only when whoever ran it was lost",
       fallback: "lost; any with --retries, --backoff or --fatal-exit",
     },
-    if_done: {
-      type: "enum",
-      options: ["skip", "rerun"],
-      default: "skip",
-      description: "When the newest job with the key has completed or failed: answer from it, or run again",
-      section: HERE,
-    },
-    remote: { type: "boolean", description: "Leave it to a worker, and only follow", section: HERE },
-    grace: {
-      type: "string",
-      valueHint: "TIME|never",
-      description: "Between TERM and KILL when it is stopped",
-      fallback: "10s",
-      section: HERE,
-    },
-    json: { type: "boolean", description: "In the end print the job as JSON on stderr", section: HERE },
+    ...section("In the foreground", {
+      if_done: {
+        type: "enum",
+        options: ["skip", "rerun"],
+        default: "skip",
+        description: "When the newest job with the key has completed or failed: answer from it, or run again",
+      },
+      remote: { type: "boolean", description: "Leave it to a worker, and only follow" },
+      grace: {
+        type: "string",
+        valueHint: "TIME|never",
+        description: "Between TERM and KILL when it is stopped",
+        fallback: "10s",
+      },
+      json: { type: "boolean", description: "In the end print the job as JSON on stderr" },
+    }),
   },
   repeat: JOB_LISTS,
   rest: "command",
@@ -129,7 +127,7 @@ export default command({
         const where = given.has("store") ? ` --store ${quote(withoutPassword(args.store ?? ""))}` : "";
         return await conclude({ store, job: end, signal: signals.first, report, where, remote: args.remote });
       } finally {
-        signals.stop();
+        signals.release();
         await foreground.end();
       }
     });
@@ -207,7 +205,10 @@ async function conclude({ store, job, signal, report, where, remote }: End): Pro
   return interrupted ? signalCode(signal) : exitCodeOf(store, job);
 }
 
-/** Quiet once the reader is gone: the end of a pipe is nothing to complain about. */
+/**
+ * No log: remarks between what the job prints, as of any command. Quiet once the reader is gone: the end of a pipe is
+ * nothing to complain about.
+ */
 function reporter(io: Io, verbose: boolean, signals: Signals): Report {
   return (level, message) => {
     if (signals.first !== "SIGPIPE" && (level !== "debug" || verbose)) io.stderr(`lease: ${visible(message)}\n`);
@@ -234,11 +235,8 @@ type Signal = keyof typeof CANCEL_REASONS;
 class Signals {
   first: Signal | null = null;
   #listener: ((signal: Signal) => void) | null = null;
-  readonly #handlers = (["SIGINT", "SIGTERM", "SIGHUP"] as const).map((signal) => {
-    const handler = () => this.end(signal);
-    process.on(signal, handler);
-    return { signal, handler };
-  });
+  /** No longer listens. */
+  readonly release = onSignals(["SIGINT", "SIGTERM", "SIGHUP"], (signal) => this.end(signal));
 
   end(signal: Signal): void {
     this.first ??= signal;
@@ -248,9 +246,5 @@ class Signals {
   tell(listener: (signal: Signal) => void): void {
     this.#listener = listener;
     if (this.first !== null) listener(this.first);
-  }
-
-  stop(): void {
-    for (const { signal, handler } of this.#handlers) process.off(signal, handler);
   }
 }

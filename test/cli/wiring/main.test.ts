@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { dispatch } from "../../../src/cli/dispatch.ts";
-import type { Io } from "../../../src/cli/define.ts";
+import { dispatch } from "../../../src/cli/main.ts";
+import type { Io } from "../../../src/cli/io.ts";
 import { LeaseError } from "../../../src/core/errors.ts";
 import { answer } from "./fixture.ts";
 

@@ -1,7 +1,7 @@
 import { describe, expect, expectTypeOf, test } from "bun:test";
 import { STATE_NAMES, type StateName } from "../../../src/core/job.ts";
-import { command } from "../../../src/cli/define.ts";
-import { JSON_FLAG } from "../../../src/cli/shared.ts";
+import { command } from "../../../src/cli/command.ts";
+import { JSON_FLAG } from "../../../src/cli/flags.ts";
 
 describe("a command definition", () => {
   test("gives run the types of its flags", () => {
@@ -10,7 +10,6 @@ describe("a command definition", () => {
       args: {
         queue: { type: "string", alias: "q" },
         status: { type: "enum", options: STATE_NAMES },
-        to: { type: "string", required: true },
         every: { type: "string", default: "1m" },
         beat: { type: "enum", options: ["output", "timer"] },
         if_exists: { type: "enum", options: ["skip", "fail"], default: "skip" },
@@ -20,7 +19,6 @@ describe("a command definition", () => {
       repeat: ["queue", "status"],
       rest: "words",
       run: async ({ args, lists, rest }) => {
-        expectTypeOf(args.to).toEqualTypeOf<string>();
         expectTypeOf(args.every).toEqualTypeOf<string>();
         expectTypeOf(args.beat).toEqualTypeOf<"output" | "timer" | undefined>();
         expectTypeOf(args.if_exists).toEqualTypeOf<"skip" | "fail">();

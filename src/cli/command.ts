@@ -1,31 +1,13 @@
 /**
- * What a command is: its flags as citty defines arguments, what its words are, its help, and `run`.
- *
- * Flag names are snake_case here and kebab-case on the command line (`scale_up_at`, `--scale-up-at`). A boolean has the
- * form `--no-x` only when it has a `negativeDescription`. `default` is applied; `fallback` is only shown, for a value
- * that comes from the environment or the configuration when the flag is not given.
+ * What a command is: citty's, with two plugins for what citty leaves open (strict flags, settings from outside) and
+ * what its help, its man page and its completions are made of. `run` gets typed values and resolves to the exit code.
  */
 
-import type { BooleanArgDef, EnumArgDef, StringArgDef } from "citty";
-import { SHARED_FLAGS } from "./shared.ts";
-
-interface ForHelp {
-  /** Heading that the flag stands under; flags without one come first. */
-  section?: string;
-  /** What holds when the flag is not given. */
-  fallback?: string;
-  /** For our own scripts: not in help, the man page and completions. */
-  hidden?: boolean;
-}
-
-export type FlagDef = ForHelp &
-  (
-    | (BooleanArgDef & { type: "boolean" })
-    | (StringArgDef & { type: "string" })
-    | (Omit<EnumArgDef, "options"> & { type: "enum"; options: readonly string[] })
-  );
-
-export type FlagsDef = Readonly<Record<string, FlagDef>>;
+import { defineCommand, type ArgsDef, type CommandContext, type CommandDef as CittyCommand } from "citty";
+import { SHARED_FLAGS, type FlagsDef } from "./flags.ts";
+import type { Io } from "./io.ts";
+import { nameOrigin, settingsFromOutside, type Origins } from "./settings.ts";
+import { strictFlags, type ParsedLine } from "./strict.ts";
 
 /**
  * `command`: flags end at the first word, which begins a command line. `words`: words and flags in any order.
@@ -36,24 +18,11 @@ export type RestMode = "command" | "words" | "none";
 /** A paragraph, or a titled table. */
 export type Note = string | { title: string; rows: readonly (readonly [term: string, text: string])[] };
 
-/** Where a command's answers and complaints go, and what it knows of its surroundings. */
-export interface Io {
-  stdout: (text: string) => void;
-  /** For what is not ours, and perhaps not text. */
-  stdoutBytes: (bytes: Uint8Array) => void;
-  stderr: (text: string) => void;
-  env: Readonly<Record<string, string | undefined>>;
-  /** Whether stdout is a terminal. */
-  is_tty: boolean;
-  /** Null: not known. */
-  columns: number | null;
-}
-
-type Missing<F> = F extends { default: string } | { required: true } ? never : undefined;
+type Missing<F> = F extends { default: string } ? never : undefined;
 type One<F> = F extends { type: "enum"; options: readonly (infer Option)[] } ? Option : string;
 type Value<F> = F extends { type: "boolean" } ? boolean : One<F> | Missing<F>;
 
-/** A boolean is always there; a string or enum is undefined unless given, required or with a default. */
+/** A boolean is always there; a string or enum is undefined unless given or with a default. */
 type FlagValues<A, R extends PropertyKey> = { [K in Exclude<keyof A, R>]: Value<A[K]> };
 type FlagLists<A, R extends keyof A> = { [K in R]: One<A[K]>[] };
 
@@ -90,12 +59,12 @@ interface CommandDef<A extends FlagsDef, R extends keyof A> extends Described {
   run: (context: RunContext<A, R>) => Promise<number>;
 }
 
-/** A command whose flags are known only at run time: what dispatch and help work with. */
-export interface AnyCommand extends Required<Described> {
+/** A command whose flags are known only at run time: what citty runs, and what help, man page and completions read. */
+export interface AnyCommand extends CittyCommand, Required<Described> {
+  meta: Described["meta"];
   flags: FlagsDef;
   repeat: readonly string[];
   rivals: readonly (readonly string[])[];
-  run: (context: RunContext<FlagsDef, string>) => Promise<number>;
 }
 
 interface CommandEntry {
@@ -109,6 +78,16 @@ interface CommandEntry {
 /** In the order in which help lists them. */
 export type Commands = Readonly<Record<string, CommandEntry>>;
 
+/** One command line while it is carried out: citty hands nothing down to a sub-command, and no result back. */
+export interface Invocation {
+  io: Io;
+  commands: Commands;
+  exit_code: number;
+}
+
+/** What citty's context holds once the plugins have been at it. */
+export type PluginContext = CommandContext & ParsedLine & { cmd: AnyCommand; data: Invocation; origins: Origins };
+
 const OPERANDS: Readonly<Record<RestMode, string>> = {
   command: "[--] COMMAND [ARG…]",
   words: "[WORD…]",
@@ -116,26 +95,39 @@ const OPERANDS: Readonly<Record<RestMode, string>> = {
 };
 
 export function command<const A extends FlagsDef, const R extends keyof A = never>(def: CommandDef<A, R>): AnyCommand {
+  const flags: FlagsDef = { ...def.args, ...SHARED_FLAGS };
+  const citty = defineCommand({
+    args: flags as ArgsDef,
+    plugins: [strictFlags, settingsFromOutside],
+    // The plugins checked the values against exactly these flags: the types that citty does not know hold in `run`.
+    run: (context) => run(context as unknown as PluginContext, def.run as unknown as Run),
+  });
   return {
+    ...citty,
     meta: def.meta,
     rest: def.rest,
     operands: def.operands ?? OPERANDS[def.rest],
     examples: def.examples ?? [],
     notes: def.notes ?? [],
     ignores_config: def.ignores_config ?? false,
-    flags: { ...def.args, ...SHARED_FLAGS },
+    flags,
     repeat: (def.repeat ?? []) as readonly string[],
     rivals: (def.rivals ?? []) as readonly (readonly string[])[],
-    // The scanner checked the values against exactly these flags: the types that were erased here hold again in `run`.
-    run: def.run as unknown as AnyCommand["run"],
   };
 }
 
-/** `scale_up_at` → `scale-up-at`. */
-export function flagName(key: string): string {
-  return key.replaceAll("_", "-");
-}
+type Run = (context: RunContext<FlagsDef, string>) => Promise<number>;
 
-export function aliasesOf(flag: FlagDef): readonly string[] {
-  return typeof flag.alias === "string" ? [flag.alias] : (flag.alias ?? []);
+async function run(context: PluginContext, work: Run): Promise<void> {
+  const { cmd, args, lists, rest, given, origins, data: invocation } = context;
+  const { io, commands } = invocation;
+  if (args["help"] === true) {
+    const { showUsage } = await import("./help.ts");
+    return showUsage(cmd, context, io);
+  }
+  try {
+    invocation.exit_code = await work({ args: args as never, lists, rest, given, commands, io });
+  } catch (error) {
+    throw nameOrigin(error, cmd, origins);
+  }
 }

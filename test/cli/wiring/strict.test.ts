@@ -1,8 +1,10 @@
+import { quickWords } from "../../../src/cli/quick_words.ts";
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { LeaseError } from "../../../src/core/errors.ts";
-import { scan, type Grammar } from "../../../src/cli/scan.ts";
-import type { FlagsDef, RestMode } from "../../../src/cli/define.ts";
+import { parseLine, strictLine, type Grammar } from "../../../src/cli/strict.ts";
+import type { RestMode } from "../../../src/cli/command.ts";
+import type { FlagsDef } from "../../../src/cli/flags.ts";
 
 const flags: FlagsDef = {
   queue: { type: "string", alias: "q" },
@@ -19,14 +21,14 @@ const flags: FlagsDef = {
 };
 
 function grammar(rest: RestMode, repeat: string[] = []): Grammar {
-  return { name: "lease test", flags, repeat, rest };
+  return { meta: { name: "lease test" }, flags, repeat, rest };
 }
 
-const values = (...raw: string[]) => scan(grammar("words"), raw).args;
+const values = (...raw: string[]) => parseLine(grammar("words"), raw).args;
 
 function complaint(rest: RestMode, ...raw: string[]): string {
   try {
-    scan(grammar(rest), raw);
+    parseLine(grammar(rest), raw);
   } catch (error) {
     if (error instanceof LeaseError && error.exit_code === 2) return error.message;
     throw error;
@@ -64,10 +66,10 @@ describe("a value", () => {
   });
 
   test("is the default when the flag is missing, and the default is not counted as given", () => {
-    const scanned = scan(grammar("words"), ["-f"]);
-    expect(scanned.args).toMatchObject({ scale_up_at: "5", follow: true, verbose: false, sweep: true });
-    expect(scanned.args["queue"]).toBeUndefined();
-    expect([...scanned.given]).toEqual(["follow"]);
+    const line = parseLine(grammar("words"), ["-f"]);
+    expect(line.args).toMatchObject({ scale_up_at: "5", follow: true, verbose: false, sweep: true });
+    expect(line.args["queue"]).toBeUndefined();
+    expect([...line.given]).toEqual(["follow"]);
   });
 });
 
@@ -86,44 +88,46 @@ describe("booleans", () => {
 
 describe("words", () => {
   test("begin the command line where one is expected, and its own flags stay with it", () => {
-    expect(scan(grammar("command"), ["-q", "mail", "ls", "-l", "--queue", "x"])).toMatchObject({
+    expect(parseLine(grammar("command"), ["-q", "mail", "ls", "-l", "--queue", "x"])).toMatchObject({
       args: { queue: "mail" },
       rest: ["ls", "-l", "--queue", "x"],
     });
   });
 
   test("behind -- are left alone", () => {
-    const scanned = scan(grammar("command"), ["-j", "4", "--", "./h", "-x", "--"]);
-    expect(scanned.rest).toEqual(["./h", "-x", "--"]);
+    const line = parseLine(grammar("command"), ["-j", "4", "--", "./h", "-x", "--"]);
+    expect(line.rest).toEqual(["./h", "-x", "--"]);
   });
 
   test("and flags come in any order where words are expected", () => {
-    const scanned = scan(grammar("words"), ["7", "-f", "9-12", "--queue", "mail", "--", "-x"]);
-    expect(scanned).toMatchObject({ rest: ["7", "9-12", "-x"], args: { follow: true, queue: "mail" } });
+    const line = parseLine(grammar("words"), ["7", "-f", "9-12", "--queue", "mail", "--", "-x"]);
+    expect(line).toMatchObject({ rest: ["7", "9-12", "-x"], args: { follow: true, queue: "mail" } });
   });
 
   test("are refused where none are expected", () => {
     expect(complaint("none", "now")).toBe('lease test takes no words, and got "now"');
     expect(complaint("none", "--", "now")).toBe('lease test takes no words, and got "now"');
-    expect(scan(grammar("none"), ["-f", "--"]).rest).toEqual([]);
+    expect(parseLine(grammar("none"), ["-f", "--"]).rest).toEqual([]);
   });
 });
 
 describe("repeatable flags", () => {
   test("keep their values in the order given", () => {
-    const scanned = scan(grammar("words", ["queue"]), ["-q", "mail", "--queue=gpu", "-qmail"]);
-    expect(scanned.lists).toEqual({ queue: ["mail", "gpu", "mail"] });
-    expect(scanned.args).not.toHaveProperty("queue");
+    const line = parseLine(grammar("words", ["queue"]), ["-q", "mail", "--queue=gpu", "-qmail"]);
+    expect(line.lists).toEqual({ queue: ["mail", "gpu", "mail"] });
+    expect(line.args).not.toHaveProperty("queue");
   });
 
   test("are an empty list when they are not given", () => {
-    expect(scan(grammar("words", ["queue"]), []).lists).toEqual({ queue: [] });
+    expect(parseLine(grammar("words", ["queue"]), []).lists).toEqual({ queue: [] });
   });
 
   test("take lists when they are a choice", () => {
-    const scanned = scan(grammar("words", ["status"]), ["--status", "failed,running", "--status=pending"]);
-    expect(scanned.lists["status"]).toEqual(["failed", "running", "pending"]);
-    expect(() => scan(grammar("words", ["status"]), ["--status", "failed,runing"])).toThrow("did you mean running?");
+    const line = parseLine(grammar("words", ["status"]), ["--status", "failed,running", "--status=pending"]);
+    expect(line.lists["status"]).toEqual(["failed", "running", "pending"]);
+    expect(() => parseLine(grammar("words", ["status"]), ["--status", "failed,runing"])).toThrow(
+      "did you mean running?",
+    );
   });
 });
 
@@ -166,13 +170,6 @@ describe("one line says what is wrong with", () => {
   ])("%s", (_, raw, message) => {
     expect(complaint("words", ...raw)).toBe(message);
   });
-
-  test("a required flag that is missing, unless help is asked for", () => {
-    const needy: Grammar = { ...grammar("none"), flags: { ...flags, to: { type: "string", required: true } } };
-    expect(() => scan(needy, [])).toThrow("lease test needs --to");
-    expect(scan(needy, ["--to", "x"]).args["to"]).toBe("x");
-    expect(scan(needy, ["-h"]).args["help"]).toBe(true);
-  });
 });
 
 describe("for any words", () => {
@@ -186,9 +183,9 @@ describe("for any words", () => {
   test("what follows -- survives verbatim", () => {
     fc.assert(
       fc.property(mode, words, (rest, argv) => {
-        const scanned = scan(grammar(rest), ["-fq", "mail", "--", ...argv]);
-        expect(scanned.rest).toEqual(argv);
-        expect(scanned.args).toMatchObject({ queue: "mail", follow: true });
+        const line = parseLine(grammar(rest), ["-fq", "mail", "--", ...argv]);
+        expect(line.rest).toEqual(argv);
+        expect(line.args).toMatchObject({ queue: "mail", follow: true });
       }),
     );
   });
@@ -196,7 +193,7 @@ describe("for any words", () => {
   test("what follows the first word of a command survives verbatim, without any --", () => {
     fc.assert(
       fc.property(words, (argv) => {
-        expect(scan(grammar("command"), ["--queue", "mail", "cmd", ...argv]).rest).toEqual(["cmd", ...argv]);
+        expect(parseLine(grammar("command"), ["--queue", "mail", "cmd", ...argv]).rest).toEqual(["cmd", ...argv]);
       }),
     );
   });
@@ -209,11 +206,24 @@ describe("for any words", () => {
     );
   });
 
+  test("a line that is plain is read alike with and without node:util", () => {
+    const odd = ["-fv", "-j4", "-q=x", "-queue", "--status", "failed,running", "-p", "-5", "--no-follow", "-f=1"];
+    const line = fc.array(fc.oneof(word, fc.constantFrom(...odd)));
+    fc.assert(
+      fc.property(fc.constantFrom<RestMode>("command", "words", "none"), line, (rest, raw) => {
+        const lists = grammar(rest, ["status", "task"]);
+        const plain = quickWords({ ...lists, names: Object.keys(flags) }, raw);
+        if (plain !== null) expect(plain).toEqual(strictLine(lists, raw));
+      }),
+      { numRuns: 3_000 },
+    );
+  });
+
   test("a line is either understood or refused as usage, never anything else", () => {
     fc.assert(
       fc.property(fc.constantFrom<RestMode>("command", "words", "none"), words, (rest, raw) => {
         try {
-          scan(grammar(rest), raw);
+          parseLine(grammar(rest), raw);
         } catch (error) {
           expect(error).toBeInstanceOf(LeaseError);
           expect((error as LeaseError).exit_code).toBe(2);

@@ -1,18 +1,62 @@
-/** Shows how far a worker is that runs until its queues are empty. Log lines go above it. */
+/**
+ * How far something is, on one line of stderr: redrawn in place on a terminal, printed now and then elsewhere. Of a
+ * worker that runs until its queues are empty log lines go above it.
+ */
 
 import process from "node:process";
 import type { WorkerPool } from "../worker/pool.ts";
 import type { Report } from "../core/report.ts";
 import type { Store } from "../store/store.ts";
-import { progressSummary } from "../view/progress.ts";
+import { progressLine, progressSummary, type WorkProgress } from "../view/progress.ts";
 import { quote } from "../view/quote.ts";
-import { ProgressLine } from "./progress_line.ts";
+import { ansi, plain } from "../view/style.ts";
+import { truncatePainted } from "../view/text.ts";
+
+const REDRAW_MS = 250;
+const PLAIN_EVERY_MS = 10_000;
+/** Of a terminal that does not tell. */
+const USUAL_COLUMNS = 80;
+const ERASE_LINE = "\r\u001b[2K";
+
+export class ProgressLine {
+  readonly #live = process.stderr.isTTY && process.env["TERM"] !== "dumb";
+  readonly #color: boolean;
+  #drawn = false;
+
+  constructor(color: boolean) {
+    this.#color = color;
+  }
+
+  /** Again and again, until the returned function is called; what can't be read now is read again next time. */
+  keepShowing(progress: () => Promise<WorkProgress>): () => void {
+    const show = () => progress().then((now) => this.#show(now));
+    const timer = setInterval(() => void show().catch(() => {}), this.#live ? REDRAW_MS : PLAIN_EVERY_MS);
+    return () => clearInterval(timer);
+  }
+
+  #show(progress: WorkProgress): void {
+    const paint = this.#color && this.#live ? ansi : plain;
+    const columns = this.#live ? process.stderr.columns || USUAL_COLUMNS : null;
+    const line = progressLine(progress, columns, paint);
+    this.erase();
+    // A line that wraps could not be erased again.
+    process.stderr.write(columns === null ? `${line}\n` : truncatePainted(line, columns - 1));
+    this.#drawn = this.#live;
+  }
+
+  erase(): void {
+    if (this.#drawn) process.stderr.write(ERASE_LINE);
+    this.#drawn = false;
+  }
+}
 
 interface Watched {
   store: Store;
   queues: readonly string[] | null;
   task: string | null;
   color: boolean;
+  /** Else only events are told, by the report: what is drawn would not go with a log for programs. */
+  drawn: boolean;
   report: Report;
 }
 
@@ -24,7 +68,7 @@ export class ProgressDisplay {
   readonly #line: ProgressLine;
   readonly #started_ms = performance.now();
   #pool: WorkerPool | null = null;
-  #timers: ReturnType<typeof setInterval>[] = [];
+  #stops: (() => void)[] = [];
   /** What was said last about paused queues. */
   #said = "";
 
@@ -35,8 +79,9 @@ export class ProgressDisplay {
 
   start(pool: WorkerPool): void {
     this.#pool = pool;
-    this.#every(this.#line.every_ms, () => this.#show());
-    this.#every(LOOK_EVERY_MS, () => this.#tellPaused());
+    const looking = setInterval(() => void this.#tellPaused().catch(() => {}), LOOK_EVERY_MS);
+    this.#stops.push(() => clearInterval(looking));
+    if (this.#watched.drawn) this.#stops.push(this.#line.keepShowing(() => this.#progress()));
   }
 
   /** Its report, with the line out of the way. */
@@ -46,20 +91,13 @@ export class ProgressDisplay {
   };
 
   async stop(): Promise<void> {
-    for (const timer of this.#timers) clearInterval(timer);
+    for (const stop of this.#stops) stop();
     this.#line.erase();
     const { completed, failed } = this.#pool?.statistics() ?? { completed: 0, failed: 0 };
     if (completed + failed === 0) return;
-    process.stderr.write(`${progressSummary(await this.#progress())}\n`);
-  }
-
-  async #show(): Promise<void> {
-    this.#line.show(await this.#progress());
-  }
-
-  /** A store that can't be read now is read again next time. */
-  #every(pause_ms: number, look: () => Promise<void>): void {
-    this.#timers.push(setInterval(() => void look().catch(() => {}), pause_ms));
+    const summary = progressSummary(await this.#progress());
+    if (this.#watched.drawn) process.stderr.write(`${summary}\n`);
+    else this.#watched.report("info", summary);
   }
 
   /** It waits for as long as they are paused, which must not look like a worker that hangs. */

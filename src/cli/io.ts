@@ -1,0 +1,137 @@
+/** What a command works with: where its answers go, whether they are coloured, and the store it was told to use. */
+
+import { platform } from "#platform";
+import process from "node:process";
+import { storeLocation } from "../config/location.ts";
+import { systemClock, systemRandom } from "../platform/clock.ts";
+import { lazyFs } from "../platform/lazy.ts";
+import { openInbox, openStore } from "../store/open.ts";
+import type { Inbox, Store } from "../store/store.ts";
+import { ansi, plain } from "../view/style.ts";
+import type { Screen } from "../view/style.ts";
+import type { COLOR_CHOICES } from "./flags.ts";
+
+/** Where a command's answers and complaints go, and what it knows of its surroundings. */
+export interface Io {
+  stdout: (text: string) => void;
+  /** For what is not ours, and perhaps not text. */
+  stdoutBytes: (bytes: Uint8Array) => void;
+  stderr: (text: string) => void;
+  env: Readonly<Record<string, string | undefined>>;
+  /** Whether stdout is a terminal. */
+  is_tty: boolean;
+  /** Null: not known. */
+  columns: number | null;
+}
+
+/** Whole, in order and before we exit, also into a pipe that is full or closed. */
+function write(fd: number, bytes: Uint8Array): void {
+  for (let at = platform.quickFiles()?.write(fd, bytes) ?? 0; at < bytes.length;) {
+    try {
+      at += lazyFs().writeSync(fd, bytes, at);
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      if (code !== "EAGAIN") throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);
+    }
+  }
+}
+
+const encoder = new TextEncoder();
+
+/** Nobody may be there to read it, which changes nothing about what happened. */
+function complain(text: string): void {
+  try {
+    write(2, encoder.encode(text));
+  } catch {
+    // There is no better place to say so.
+  }
+}
+
+/** This process's own. */
+export const processIo: Io = {
+  stdout: (text) => write(1, encoder.encode(text)),
+  stdoutBytes: (bytes) => write(1, bytes),
+  stderr: complain,
+  env: process.env,
+  // Asked only when needed: loading the stream costs a third of an enqueue.
+  get is_tty() {
+    return lazyFs().fstatSync(1).isCharacterDevice() && process.stdout.isTTY;
+  },
+  get columns() {
+    // Some terminals say 0 when they don't know.
+    return this.is_tty ? process.stdout.columns || Number(process.env["COLUMNS"]) || null : null;
+  },
+};
+
+type ColorChoice = (typeof COLOR_CHOICES)[number];
+
+/** Whether to colour: what the user says, else NO_COLOR, else whether somebody is looking. */
+export function wantsColor(choice: ColorChoice, { env, is_tty }: Pick<Io, "env" | "is_tty">): boolean {
+  if (choice !== "auto") return choice === "always";
+  // no-color.org: set and not empty.
+  return is_tty && (env["NO_COLOR"] ?? "") === "" && env["TERM"] !== "dumb";
+}
+
+export function screenOf(color: ColorChoice, io: Io, now_ms: number): Screen {
+  return { now_ms, width: io.columns, paint: wantsColor(color, io) ? ansi : plain };
+}
+
+export interface StoreArgs {
+  store: string | undefined;
+  trust_store: boolean;
+}
+
+export interface Opened {
+  store: Store;
+  /** What a job is told in LEASE_STORE, so that it finds the same store from any folder. */
+  store_url: string;
+}
+
+/** Runs `work` on the store and closes it, whatever happens. */
+export async function withStore<T>(
+  args: StoreArgs,
+  io: Io,
+  options: { create: boolean },
+  work: (opened: Opened) => Promise<T>,
+): Promise<T> {
+  const location = storeLocation(args.store, io.env);
+  const store = await openStore(location, openOptions(args, options.create));
+  try {
+    return await work({ store, store_url: location.includes("://") ? location : store.location });
+  } finally {
+    await store.close({ exiting: true });
+  }
+}
+
+/** The same for new jobs alone. */
+export async function withInbox<T>(args: StoreArgs, io: Io, work: (inbox: Inbox) => Promise<T>): Promise<T> {
+  const inbox = await openInbox(storeLocation(args.store, io.env), openOptions(args, true));
+  try {
+    return await work(inbox);
+  } finally {
+    await inbox.close();
+  }
+}
+
+function openOptions({ trust_store }: StoreArgs, create: boolean) {
+  return { clock: systemClock, random: systemRandom, trust: trust_store, create };
+}
+
+/** All of standard input, up to a limit: one byte more than it means that there was more. */
+export async function readStdin(limit_bytes: number): Promise<Uint8Array> {
+  const pieces: Uint8Array[] = [];
+  let size = 0;
+  for await (const piece of process.stdin as AsyncIterable<Uint8Array>) {
+    pieces.push(piece);
+    size += piece.length;
+    if (size > limit_bytes) break;
+  }
+  const all = new Uint8Array(size);
+  let at = 0;
+  for (const piece of pieces) {
+    all.set(piece, at);
+    at += piece.length;
+  }
+  return all;
+}

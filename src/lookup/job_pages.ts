@@ -1,0 +1,74 @@
+/** Everything about jobs by their ids: settings, why each does not run, attempts, checkpoints, what it printed last. */
+
+import type { Job } from "../core/job.ts";
+import { conclude, subjectOf, type Learned } from "../core/learning.ts";
+import { decodeChunk } from "../runner/log/capture.ts";
+import { Tail } from "../runner/log/tail.ts";
+import type { Store } from "../store/store.ts";
+import type { JobPage } from "../view/job.ts";
+import { around } from "./why_waiting.ts";
+
+const CHECKPOINTS = 100;
+const LAST_LINES = 10;
+const CHUNKS = 16;
+
+/** What a page shows but for the moment that it is shown at: `reason` tells the rest. */
+export type PageFacts = Omit<JobPage, "reason" | "show_env"> & { reason: (at_ms: number) => string | null };
+
+/** In the order of the ids, null where there is no such job. */
+export async function jobPages(
+  store: Store,
+  ids: readonly number[],
+  now_ms: number,
+  ends: LogEnds,
+): Promise<(PageFacts | null)[]> {
+  const found = await store.jobs(ids);
+  const facts = await around(
+    store,
+    found.filter((job) => job !== null),
+    now_ms,
+  );
+  const pages: (PageFacts | null)[] = [];
+  for (const job of found) {
+    if (job === null) {
+      pages.push(null);
+      continue;
+    }
+    const [learned, attempts, checkpoints, last_lines] = await Promise.all([
+      learnedBy(store, job),
+      store.attempts(job.id),
+      store.checkpoints({ job: job.id, limit: CHECKPOINTS }),
+      ends.lines(store, job),
+    ]);
+    const reason = (at_ms: number) => facts.reason(job, at_ms);
+    pages.push({ job, learned, attempts, checkpoints, last_lines, parents: facts.parents(job), reason });
+  }
+  return pages;
+}
+
+/** What earlier runs have taught about the lease of a job that wants it so. */
+async function learnedBy(store: Store, job: Job): Promise<Learned | null> {
+  if (job.settings.lease_ms !== "auto") return null;
+  const [learned] = await store.learned([subjectOf(job)]);
+  return learned ?? conclude(0, {});
+}
+
+/** The ends of logs, remembered, so that a watch reads only what is new. */
+export class LogEnds {
+  readonly #read = new Map<number, { attempt: number; from: number; tail: Tail }>();
+
+  /** Of the newest attempt. */
+  async lines(store: Store, { id, token: attempt }: Job): Promise<string[]> {
+    const before = this.#read.get(id);
+    const end = before?.attempt === attempt ? before : { attempt, from: 0, tail: new Tail() };
+    this.#read.set(id, end);
+    for (;;) {
+      const chunks = await store.logs({ job: id, attempt, from: end.from, limit: CHUNKS });
+      for (const chunk of chunks) {
+        for (const { bytes } of decodeChunk(chunk)) end.tail.add(bytes);
+        end.from = chunk.start + chunk.bytes;
+      }
+      if (chunks.length < CHUNKS) return end.tail.lines(LAST_LINES);
+    }
+  }
+}

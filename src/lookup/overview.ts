@@ -1,0 +1,36 @@
+/** What is going on, at a glance. Counts, and reads only the few rows that are shown: the store may be large. */
+
+import type { Store } from "../store/store.ts";
+import type { Overview } from "../view/overview.ts";
+import { summarizeQueues } from "../view/queues.ts";
+import { leasesByEnd } from "./leases.ts";
+import { servedBy } from "./queues.ts";
+import { withHeldJobs, workersNow } from "./workers.ts";
+
+const LATEST_FAILURES = 5;
+const ENDED_WORKERS = 20;
+/** So many leases are read at once; of more, only those of workers that are there. */
+const MOST_LEASES = 500;
+
+export async function overviewNow(store: Store, now_ms: number): Promise<Overview> {
+  const [counts, workers, paused, failures, retries, recovery, leases, first] = await Promise.all([
+    store.counts(),
+    workersNow(store),
+    store.pausedQueues(),
+    store.list({ states: ["failed"], sort: "finished", limit: LATEST_FAILURES, newest_first: true }),
+    store.retryCounts(),
+    store.recovery(),
+    store.leases(),
+    leasesByEnd(store, { most: MOST_LEASES }),
+  ]);
+  const present = workers.filter(({ stopped_at_ms }) => stopped_at_ms === null);
+  const ended = workers.filter(({ stopped_at_ms }) => stopped_at_ms !== null).slice(-ENDED_WORKERS);
+  return {
+    queues: summarizeQueues({ counts, paused, served: servedBy(present, now_ms) }),
+    workers: await withHeldJobs(store, [...present, ...ended], first),
+    leases,
+    retries,
+    recovery,
+    failures,
+  };
+}

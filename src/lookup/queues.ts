@@ -1,0 +1,57 @@
+/** Queues: what each holds and who serves it, and which one a name that nobody has used was probably meant to be. */
+
+import { nearest } from "../core/nearest.ts";
+import type { QueueCount, WorkerRecord } from "../core/records.ts";
+import type { Store } from "../store/store.ts";
+import { summarizeQueues, type QueueSummary } from "../view/queues.ts";
+import { workerState } from "../view/workers.ts";
+import { workersNow } from "./workers.ts";
+
+const PAGE = 1_000;
+
+/** Every queue, with its jobs by the states that people see. */
+export async function queuesNow(store: Store, now_ms: number): Promise<QueueSummary[]> {
+  const [counts, workers, paused] = await Promise.all([store.counts(), workersNow(store), store.pausedQueues()]);
+  const [cancelling, retrying] = await Promise.all([cancellingJobs(store), retryingJobs(store, counts)]);
+  return summarizeQueues({ counts, paused, served: servedBy(workers, now_ms), cancelling, retrying });
+}
+
+/** Which queues each live worker takes from. */
+export function servedBy(workers: readonly WorkerRecord[], now_ms: number) {
+  return workers.filter((worker) => workerState(worker, now_ms) === "live").map(({ queues }) => queues);
+}
+
+async function cancellingJobs(store: Store): Promise<Map<string, number>> {
+  const numbers = new Map<string, number>();
+  let behind_id = 0;
+  for (;;) {
+    const jobs = await store.list({ states: ["cancelling"], behind_id, limit: PAGE, newest_first: false });
+    for (const { queue } of jobs) numbers.set(queue, (numbers.get(queue) ?? 0) + 1);
+    if (jobs.length < PAGE) return numbers;
+    behind_id = jobs.at(-1)?.id ?? behind_id;
+  }
+}
+
+async function retryingJobs(store: Store, counts: readonly QueueCount[]): Promise<Map<string, number>> {
+  const queues = counts.filter(({ state }) => state === "scheduled").map(({ queue }) => queue);
+  if (queues.length === 0 || (await store.backlog({ queues: null, task: null })).retrying === 0) return new Map();
+  const backlogs = await Promise.all(queues.map((queue) => store.backlog({ queues: [queue], task: null })));
+  return new Map(queues.map((queue, index) => [queue, backlogs[index]?.retrying ?? 0]));
+}
+
+/** With jobs in it, paused, or served. */
+async function knownQueues(store: Store): Promise<Set<string>> {
+  const [counts, paused, workers] = await Promise.all([store.counts(), store.pausedQueues(), store.workers()]);
+  const served = workers.flatMap(({ queues, stopped_at_ms }) => (stopped_at_ms === null ? (queues ?? []) : []));
+  return new Set([...counts.map(({ queue }) => queue), ...paused, ...served]);
+}
+
+/** For each of the names that nobody has used, a remark to be shown; null for the others. */
+export async function queueRemarks(store: Store, queues: readonly string[]): Promise<(string | null)[]> {
+  const known = await knownQueues(store);
+  return queues.map((queue) => {
+    if (known.has(queue)) return null;
+    const meant = nearest(queue, [...known]);
+    return `queue ${queue} has no jobs so far${meant === null ? "" : `; did you mean ${meant}?`}`;
+  });
+}

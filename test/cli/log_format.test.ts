@@ -1,0 +1,142 @@
+/** The log of a role: for a person at a terminal, for a pipe, and for a program. */
+
+import { beforeAll, describe, expect, test } from "bun:test";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expectRefusal, inTerminal, usePlaces, type Place } from "./lease.ts";
+
+const newPlace = usePlaces();
+const ESCAPE = "\u001b";
+/** Clears the screen and sets the title. */
+const NASTY = `${ESCAPE}[2J${ESCAPE}]0;owned\u0007`;
+const PLAIN_LINE = /^\d{4}-\d\d-\d\dT[\d:.]+Z (?:debug|info |warn |error) \S/;
+const WORK = ["worker", "--until-empty", "-v"];
+
+/** Two jobs, one of which fails with words in its folder's name that a terminal, or consola, would take for its own. */
+async function withJobs(): Promise<Place> {
+  const place = newPlace();
+  await place.enqueue("--", "true");
+  await place.enqueue("--retries", "0", "--cwd", `/no such _folder_ at 100%s ${NASTY}`, "--", "true");
+  return place;
+}
+
+interface Event {
+  schema: number;
+  time: string;
+  level: string;
+  role: string;
+  message: string;
+}
+
+function eventsOf(stderr: string): Event[] {
+  expect(stderr).toEndWith("\n");
+  return stderr
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line) as Event);
+}
+
+describe("at a terminal", () => {
+  test("it has colours, and the time at the side", async () => {
+    const { screen } = await inTerminal(await withJobs(), WORK);
+    expect(screen).toMatch(/job 1: completed {5,}.*\d:\d\d:\d\d/);
+    expect(screen).toContain(`${ESCAPE}[33m`);
+    expect(screen).not.toMatch(/^\d{4}-/m);
+  });
+
+  test.each([{ NO_COLOR: "1" }, { TERM: "dumb" }])("it has none with %j", async (env) => {
+    const { screen } = await inTerminal(await withJobs(), WORK, { env });
+    expect(screen).toMatch(/^\[debug\] job 1: completed$/m);
+    expect(screen.replaceAll(`\r${ESCAPE}[2K`, "")).not.toContain(ESCAPE);
+  });
+
+  test.each([{}, { NO_COLOR: "1" }])("a job's words are shown as they are, and not obeyed, with %j", async (env) => {
+    const { screen } = await inTerminal(await withJobs(), WORK, { env, cols: 300 });
+    expect(Bun.stripANSI(screen)).toContain(String.raw`/no such _folder_ at 100%s \x1b[2J\x1b]0;owned\x07`);
+    expect(screen).not.toContain(`${ESCAPE}[2J`);
+    expect(screen).not.toContain(`${ESCAPE}]`);
+  });
+
+  test("warnings stand among the other lines, without empty ones around them", async () => {
+    expect((await inTerminal(await withJobs(), WORK)).screen).not.toMatch(/\n\n/);
+  });
+});
+
+describe("in a pipe", () => {
+  test("each event is a line with its time and its level, also with a colour that is wanted", async () => {
+    for (const color of ["auto", "always"]) {
+      const { stderr } = await (await withJobs()).lease(...WORK, "--color", color, "--log-format", "pretty");
+      const lines = stderr.trimEnd().split("\n");
+      expect(lines.pop()).toStartWith("1 done, 1 failed");
+      expect(lines).toHaveLength(2);
+      for (const line of lines) expect(line).toMatch(PLAIN_LINE);
+    }
+  });
+});
+
+describe("as JSON", () => {
+  let place: Place;
+  beforeAll(async () => {
+    place = await withJobs();
+  });
+
+  test("each event is an object, and nothing else is written", async () => {
+    const { code, stdout, stderr } = await place.lease(...WORK, "--log-format", "json");
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+    const events = eventsOf(stderr);
+    for (const event of events) {
+      expect(Object.keys(event)).toEqual(["schema", "time", "level", "role", "message"]);
+      expect(event).toMatchObject({ schema: 1, role: "worker" });
+      expect(event.time).toBe(new Date(event.time).toISOString());
+    }
+    expect(events.map(({ level }) => level)).toEqual(["debug", "warn", "info"]);
+    expect(events[1]?.message).toContain(`_folder_ at 100%s ${NASTY}`);
+    expect(events[2]?.message).toStartWith("1 done, 1 failed");
+  });
+
+  test("it is the same at a terminal", async () => {
+    await place.lease("retry", "2");
+    const { screen } = await inTerminal(place, [...WORK, "--log-format=json"]);
+    expect(screen).not.toContain(ESCAPE);
+    expect(eventsOf(screen).map(({ level }) => level)).toEqual(["warn", "info"]);
+  });
+
+  test("a variable or lease.toml asks for it as well, and the flag decides", async () => {
+    const work = async (env: Record<string, string>, ...args: string[]) => {
+      await place.lease("retry", "1");
+      return (await place.leaseWith({ env }, ...WORK, ...args)).stderr;
+    };
+    expect(eventsOf(await work({ LEASE_WORKER_LOG_FORMAT: "json" }))).toHaveLength(2);
+    const toml = join(place.folder, "json.toml");
+    writeFileSync(toml, '[worker]\nlog_format = "json"\n', { mode: 0o600 });
+    expect(eventsOf(await work({ LEASE_CONFIG: toml }))).toHaveLength(2);
+    expect(await work({ LEASE_CONFIG: toml }, "--log-format", "pretty")).toMatch(PLAIN_LINE);
+  });
+
+  test("another name for it is refused", async () => {
+    expectRefusal(
+      await place.lease("worker", "--log-format", "jsn"),
+      2,
+      '--log-format can\'t be "jsn"; did you mean json?',
+    );
+    const env = { LEASE_WATCHDOG_LOG_FORMAT: "xml" };
+    expectRefusal(await place.leaseWith({ env }, "watchdog", "--once"), 2, "LEASE_WATCHDOG_LOG_FORMAT can't be");
+  });
+
+  test("that the work is elsewhere is an event as well", async () => {
+    const own = newPlace();
+    await own.enqueue("-q", "mail", "--", "true");
+    const { stderr } = await own.lease(...WORK, "--log-format", "json");
+    expect(eventsOf(stderr).map(({ message }) => message)).toEqual([expect.stringContaining("jobs wait in mail (1)")]);
+  });
+
+  test("a watchdog has it too", async () => {
+    const own = newPlace();
+    await own.enqueue("--", "sh", "-c", "kill -9 $PPID");
+    await own.lease("worker", "--once", "--no-sweep");
+    const { stderr } = await own.lease("watchdog", "--once", "--log-format", "json");
+    const events = eventsOf(stderr);
+    expect(events.length).toBeGreaterThan(0);
+    for (const event of events) expect(event).toMatchObject({ schema: 1, role: "watchdog" });
+  });
+});
