@@ -1,12 +1,13 @@
 /**
- * What a command is: citty's, with two plugins for what citty leaves open (strict flags, settings from outside) and
+ * What a command is: citty's, with plugins for what citty leaves open (strict flags, settings from outside, values) and
  * what its help, its man page and its completions are made of. `run` gets typed values and resolves to the exit code.
  */
 
 import { defineCommand, type ArgsDef, type CommandContext, type CommandDef as CittyCommand } from "citty";
 import { SHARED_FLAGS, type FlagsDef } from "./flags.ts";
 import type { Io } from "./io.ts";
-import { nameOrigin, settingsFromOutside, type Origins } from "./settings.ts";
+import type { Completer, Value } from "../core/values.ts";
+import { nameOrigin, settingsFromOutside, valuesRead, type Origins } from "./settings.ts";
 import { strictFlags, type ParsedLine } from "./strict.ts";
 
 /**
@@ -20,19 +21,21 @@ export type Note = string | { title: string; rows: readonly (readonly [term: str
 
 type Missing<F> = F extends { default: string } ? never : undefined;
 type One<F> = F extends { type: "enum"; options: readonly (infer Option)[] } ? Option : string;
-type Value<F> = F extends { type: "boolean" } ? boolean : One<F> | Missing<F>;
+type Single<F> = F extends { type: "boolean" } ? boolean : Read<F> | Missing<F>;
+/** What a text was read as. */
+type Read<F> = F extends { value: Value<infer T> } ? T : One<F>;
 
 /** A boolean is always there; a string or enum is undefined unless given or with a default. */
-type FlagValues<A, R extends PropertyKey> = { [K in Exclude<keyof A, R>]: Value<A[K]> };
+export type FlagValues<A, R extends PropertyKey> = { [K in Exclude<keyof A, R>]: Single<A[K]> };
 type FlagLists<A, R extends keyof A> = { [K in R]: One<A[K]>[] };
 
 interface RunContext<A, R extends keyof A> {
   args: FlagValues<A & typeof SHARED_FLAGS, R>;
-  /** Values of repeatable flags, in the order given. */
+  /** The texts of repeatable flags, in the order given. */
   lists: FlagLists<A, R>;
   rest: string[];
   /** The flags that were on the command line, so that a default can be told from a choice. */
-  given: ReadonlySet<string>;
+  given: ReadonlyMap<string, string>;
   /** All commands that there are, for one that tells about the others. */
   commands: Commands;
   io: Io;
@@ -43,6 +46,8 @@ interface Described {
   rest: RestMode;
   /** How the words appear in the usage line, for example `ID…`. */
   operands?: string;
+  /** What a shell can offer for them; nothing is known of the words of a command line. */
+  operand_values?: { completer?: Completer; words?: readonly string[] };
   examples?: readonly (readonly [text: string, explanation: string])[];
   notes?: readonly Note[];
   /** lease.toml is not read for it: it needs none, or has to work when the file is broken. */
@@ -98,7 +103,7 @@ export function command<const A extends FlagsDef, const R extends keyof A = neve
   const flags: FlagsDef = { ...def.args, ...SHARED_FLAGS };
   const citty = defineCommand({
     args: flags as ArgsDef,
-    plugins: [strictFlags, settingsFromOutside],
+    plugins: [strictFlags, settingsFromOutside, valuesRead],
     // The plugins checked the values against exactly these flags: the types that citty does not know hold in `run`.
     run: (context) => run(context as unknown as PluginContext, def.run as unknown as Run),
   });
@@ -107,6 +112,7 @@ export function command<const A extends FlagsDef, const R extends keyof A = neve
     meta: def.meta,
     rest: def.rest,
     operands: def.operands ?? OPERANDS[def.rest],
+    operand_values: def.operand_values ?? (def.rest === "command" ? { completer: "program" } : {}),
     examples: def.examples ?? [],
     notes: def.notes ?? [],
     ignores_config: def.ignores_config ?? false,

@@ -8,6 +8,7 @@
  */
 
 import type { BooleanArgDef, EnumArgDef, StringArgDef } from "citty";
+import { FILE, LOCATION, type Value } from "../core/values.ts";
 
 interface ForHelp {
   /** Heading that the flag stands under; flags without one come first. */
@@ -21,7 +22,7 @@ interface ForHelp {
 export type FlagDef = ForHelp &
   (
     | (Omit<BooleanArgDef, "required"> & { type: "boolean" })
-    | (Omit<StringArgDef, "required"> & { type: "string" })
+    | (Omit<StringArgDef, "required" | "valueHint"> & { type: "string"; value: Value<unknown> })
     | (Omit<EnumArgDef, "required" | "options"> & { type: "enum"; options: readonly string[] })
   );
 
@@ -46,7 +47,7 @@ export const COLOR_CHOICES = ["auto", "always", "never"] as const;
 export const SHARED_FLAGS = {
   store: {
     type: "string",
-    valueHint: "PATH|URL",
+    value: LOCATION,
     description: "Where the jobs are: an SQLite file, or postgres://…",
     fallback: "$LEASE_STORE, or lease/lease.db in $XDG_STATE_HOME",
   },
@@ -56,7 +57,7 @@ export const SHARED_FLAGS = {
   },
   config: {
     type: "string",
-    valueHint: "FILE",
+    value: FILE,
     description: "Settings for flags that are not given",
     fallback: "$LEASE_CONFIG, lease.toml here, or lease/lease.toml in $XDG_CONFIG_HOME",
   },

@@ -94,8 +94,9 @@ function names(name: string, flag: FlagDef): string {
 }
 
 function hint(flag: FlagDef): string {
+  if (flag.type === "string") return flag.value.hint;
+  if (flag.type !== "enum") return "";
   if (flag.valueHint !== undefined) return flag.valueHint;
-  if (flag.type !== "enum") return "VALUE";
   const options = flag.options.join("|");
   return options.length <= LONGEST_OPTIONS ? options : "VALUE";
 }

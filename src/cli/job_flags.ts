@@ -10,7 +10,7 @@ type FlagOf<V> =
     ? FlagDef & { type: "enum"; options: readonly T[] }
     : V extends Value<boolean>
       ? FlagDef & { type: "boolean" }
-      : FlagDef & { type: "string" };
+      : FlagDef & { type: "string"; value: V };
 
 type JobFlags = { [K in FlaggedName]: FlagOf<(typeof JOB_FIELDS)[K]["value"]> };
 
@@ -18,7 +18,7 @@ function flagOf(name: JobFieldName): FlagDef[] {
   const { value, flag } = jobField(name);
   if (flag === null) return [];
   if ("options" in value) return [{ type: "enum", options: (value as Choice<string>).options, ...flag }];
-  return value.hint === "" ? [{ type: "boolean", ...flag }] : [{ type: "string", valueHint: value.hint, ...flag }];
+  return value.hint === "" ? [{ type: "boolean", ...flag }] : [{ type: "string", value, ...flag }];
 }
 
 /** What `enqueue` and `run` let a person say about a job. */

@@ -8,8 +8,9 @@ import { draftJob, JOB_FIELD_NAMES, jobField, type FieldContext, type JobFieldNa
 import { readValue } from "../core/values.ts";
 import { lazyFs, lazyPath } from "../platform/lazy.ts";
 
-/** What was given for JOB_FLAGS; what is missing was not. */
-export type JobArgs = { readonly [K in JobFieldName]?: string | boolean | undefined };
+/** What was given for JOB_FLAGS, read; what is missing was not. */
+export type JobArgs = { readonly [K in JobFieldName]?: unknown };
+/** The texts of those that may be given more than once. */
 export type JobLists = { readonly [K in JobFieldName]?: readonly string[] };
 
 export type Elsewhere = Pick<FieldContext, "moment" | "input">;
@@ -28,9 +29,8 @@ export function plainJob(
     const { value, repeatable, set } = jobField(name);
     const flag = name === "shell" ? "-c" : `--${name.replaceAll("_", "-")}`;
     const list = lists[name] ?? [];
-    const given = repeatable && list.length > 0 ? list.join(",") : args[name];
-    if (given === undefined) continue;
-    set(job, typeof given === "boolean" ? given : readValue(value, given, flag), flag, context);
+    const given = repeatable && list.length > 0 ? readValue(value, list.join(","), flag) : args[name];
+    if (given !== undefined) set(job, given, flag, context);
   }
   checkBytes(Object.values(job.env), "/proc/self/environ", "a variable of --env");
   if (args.shell === undefined) job.argv = words;

@@ -16,7 +16,7 @@ export interface QuickGrammar extends Omit<Grammar, "meta"> {
 
 export function quickWords(grammar: QuickGrammar, words: readonly string[]): ParsedLine | null {
   const { rest } = grammar;
-  const line: ParsedLine = { args: {}, lists: {}, rest: [], given: new Set() };
+  const line: ParsedLine = { args: {}, lists: {}, rest: [], given: new Map() };
   for (let at = 0; at < words.length; at++) {
     const word = words[at] ?? "";
     const is_word = !word.startsWith("-") || word === "-";
@@ -43,10 +43,11 @@ function takeFlag(grammar: QuickGrammar, line: ParsedLine, word: string, next: s
   for (const key in grammar.flags) {
     const flag = grammar.flags[key];
     if (flag === undefined || !(long ? flagName(key) === written : aliasesOf(flag).includes(written))) continue;
-    if (flag.type === "boolean") return attached === null && put(grammar, line, key, flag, true) ? 0 : null;
+    const found = { key, flag, written: word.slice(0, cut) };
+    if (flag.type === "boolean") return attached === null && put(grammar, line, found, true) ? 0 : null;
     const value = attached ?? next;
     if (value === undefined || (attached === null && looksLikeFlag(value))) return null;
-    return put(grammar, line, key, flag, value) ? (attached === null ? 1 : 0) : null;
+    return put(grammar, line, found, value) ? (attached === null ? 1 : 0) : null;
   }
   return null;
 }
@@ -60,15 +61,14 @@ export function looksLikeFlag(word: string): boolean {
 export function put(
   { repeat }: Pick<Grammar, "repeat">,
   line: ParsedLine,
-  key: string,
-  flag: FlagDef,
+  { key, flag, written }: { key: string; flag: FlagDef; written: string },
   value: string | boolean,
 ): boolean {
   const list = repeat.includes(key);
   const values = partsOf(flag, list, String(value));
   if ((line.given.has(key) && !list) || (flag.type === "enum" && !values.every((one) => flag.options.includes(one))))
     return false;
-  line.given.add(key);
+  line.given.set(key, written);
   if (list) line.lists[key] = [...(line.lists[key] ?? []), ...values];
   else line.args[key] = value;
   return true;

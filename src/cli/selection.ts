@@ -1,6 +1,6 @@
 /** Which jobs a command is about: ids and ranges, or what a task, a queue or a state has. */
 
-import { parseIds } from "../config/values.ts";
+import { QUEUE, readIds, TASK } from "../core/values.ts";
 import { LeaseError } from "../core/errors.ts";
 import type { ShownState } from "../core/job.ts";
 import type { Selection } from "../store/queries.ts";
@@ -8,8 +8,8 @@ import type { Store } from "../store/store.ts";
 import { queueRemarks } from "../lookup/queues.ts";
 
 export const SELECTION_FLAGS = {
-  task: { type: "string", alias: "t", valueHint: "NAME", description: "All jobs with this label" },
-  queue: { type: "string", alias: "q", valueHint: "NAME", description: "All jobs of this queue" },
+  task: { type: "string", alias: "t", value: TASK, description: "All jobs with this label" },
+  queue: { type: "string", alias: "q", value: QUEUE, description: "All jobs of this queue" },
 } as const;
 
 interface Flags {
@@ -27,7 +27,7 @@ export function selectionOf(
   const by_flag = task !== undefined || queue !== undefined || statuses.length > 0;
   if (words.length > 0) {
     if (by_flag) throw new LeaseError("usage", `${verb} takes ids, or flags that select jobs, not both`);
-    return { ids: parseIds(words, verb) };
+    return { ids: readIds(words, verb) };
   }
   if (!by_flag) throw new LeaseError("usage", `${verb} what? Name ids (7 9-12), --task or --queue`);
   return { ...(task === undefined ? {} : { task }), ...(queue === undefined ? {} : { queues: [queue] }) };

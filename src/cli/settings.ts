@@ -11,7 +11,9 @@ import { nonEmpty, type Env } from "../config/location.ts";
 import { COMMAND_SETTINGS, SHARED_SETTINGS, variableName, type Table } from "../config/settings.ts";
 import { LeaseError } from "../core/errors.ts";
 import { lazyFs } from "../platform/lazy.ts";
+import { readValue } from "../core/values.ts";
 import type { AnyCommand, PluginContext } from "./command.ts";
+import { flagName } from "./flags.ts";
 import { option, spell, type ParsedLine } from "./strict.ts";
 
 /** Where a value that was not a flag comes from. */
@@ -38,6 +40,26 @@ export const settingsFromOutside = defineCittyPlugin({
     line.origins = line.args["help"] === true ? NOTHING_FOUND : await applySettings(line.cmd, line, line.data.io.env);
   },
 });
+
+/** Texts become what they say; an error about one names where it stands. */
+export const valuesRead = defineCittyPlugin({
+  name: "values",
+  setup(context) {
+    const { cmd, args, given, origins } = context as PluginContext;
+    if (args["help"] === true) return;
+    for (const key in cmd.flags) {
+      const name = given.get(key) ?? origins.get(key)?.label;
+      (args as ParsedLine["args"])[key] = readFlag(cmd, key, args[key], name);
+    }
+  },
+});
+
+/** `name` is how an error calls it. */
+export function readFlag({ flags }: AnyCommand, key: string, given: unknown, name: string | undefined): unknown {
+  const flag = flags[key];
+  if (flag?.type !== "string" || typeof given !== "string") return given;
+  return readValue(flag.value, given, name ?? `--${flagName(key)}`);
+}
 
 /** Fills in what `line` was not given; answers where each value that it filled in comes from. */
 export async function applySettings(command: AnyCommand, line: ParsedLine, env: Env): Promise<Origins> {
@@ -128,7 +150,7 @@ const RANKS = { environment: 1, file: 2 } as const;
 /** Of rival groups only the one with the most direct word stays; at the same rank the command has to sort it out. */
 function dropRivals(
   rivals: AnyCommand["rivals"],
-  given: ReadonlySet<string>,
+  given: ReadonlyMap<string, string>,
   found: Map<string, { value: Value; origin: Origin }>,
 ): void {
   const rankOf = (key: string): number => {

@@ -27,11 +27,13 @@ export interface Grammar {
 }
 
 export interface ParsedLine {
-  args: Record<string, string | boolean | undefined>;
+  /** Texts, until they are read. */
+  args: Record<string, unknown>;
   /** Values of repeatable flags. */
   lists: Record<string, string[]>;
   rest: string[];
-  given: Set<string>;
+  /** The flags that were on the line, each as it was written there. */
+  given: Map<string, string>;
 }
 
 export const strictFlags = defineCittyPlugin({
@@ -94,7 +96,7 @@ export function parseLine(grammar: Grammar, raw: readonly string[]): ParsedLine 
 /** The same, of any line. */
 export function strictLine(grammar: Grammar, raw: readonly string[]): ParsedLine {
   const { meta, flags, rest } = grammar;
-  const line: ParsedLine = { args: {}, lists: {}, rest: [], given: new Set() };
+  const line: ParsedLine = { args: {}, lists: {}, rest: [], given: new Map() };
   const spellings = spell(flags);
   /** How many flags of the same word, a group, have been looked at. */
   let [word_index, in_word] = [-1, 0];
@@ -152,7 +154,7 @@ function store(
   { key, flag }: Spelling,
   value: string | boolean,
 ): void {
-  if (put(grammar, line, key, flag, value)) return;
+  if (put(grammar, line, { key, flag, written }, value)) return;
   const repeatable = grammar.repeat.includes(key);
   if (line.given.has(key) && !repeatable) refuse(`${written} is given twice; it can be given once`);
   if (flag.type === "enum")

@@ -1,6 +1,7 @@
 /** `lease beat`: a job says that it works, how far it is, and hears whether it should go on. */
 
 import { LeaseError } from "../core/errors.ts";
+import { PERCENT, TEXT } from "../core/values.ts";
 import { command } from "../cli/command.ts";
 import { withStore } from "../cli/io.ts";
 import { leaseLost, ownJob } from "../cli/own_job.ts";
@@ -8,8 +9,8 @@ import { leaseLost, ownJob } from "../cli/own_job.ts";
 export default command({
   meta: { name: "beat", description: "From inside a job: prove that it works, and hear whether to go on" },
   args: {
-    progress: { type: "string", valueHint: "PERCENT", description: "How far it is, 0 to 100" },
-    message: { type: "string", valueHint: "TEXT", description: "What it is doing" },
+    progress: { type: "string", value: PERCENT, description: "How far it is, 0 to 100" },
+    message: { type: "string", value: TEXT, description: "What it is doing" },
   },
   rest: "none",
   ignores_config: true,
@@ -29,7 +30,7 @@ export default command({
   ],
   run: async ({ args, io }) => {
     const { id, token } = ownJob(io.env);
-    const progress = args.progress === undefined ? null : parsePercent(args.progress);
+    const { progress = null } = args;
     return withStore(args, io, { create: false }, async ({ store }) => {
       const attempt = (await store.attempts(id)).find((other) => other.token === token);
       if (attempt === undefined)
@@ -54,9 +55,3 @@ export default command({
     });
   },
 });
-
-function parsePercent(text: string): number {
-  const value = /^\d+(\.\d+)?%?$/.test(text) ? Number.parseFloat(text) : Number.NaN;
-  if (value >= 0 && value <= 100) return value;
-  throw new LeaseError("usage", `--progress "${text}" is not a percentage from 0 to 100`);
-}

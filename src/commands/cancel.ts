@@ -2,6 +2,7 @@
 
 import type { CancelAnswer } from "../store/store.ts";
 import { jsonLine } from "../view/json.ts";
+import { TEXT } from "../core/values.ts";
 import { command } from "../cli/command.ts";
 import { JSON_FLAG } from "../cli/flags.ts";
 import { withStore } from "../cli/io.ts";
@@ -20,12 +21,13 @@ export default command({
       description: "Only jobs in these states, a list by commas",
       fallback: "all that have not ended",
     },
-    reason: { type: "string", valueHint: "TEXT", description: "Why, to show with the job" },
+    reason: { type: "string", value: TEXT, description: "Why, to show with the job" },
     json: JSON_FLAG,
   },
   repeat: ["status"],
   rest: "words",
   operands: "[ID…]",
+  operand_values: { completer: "ids" },
   examples: [
     ["lease cancel 7 9-12", "these jobs"],
     ["lease cancel --task release-1.4 --reason 'wrong branch'", "all that wait or run for a task"],

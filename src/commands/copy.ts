@@ -4,6 +4,7 @@ import { LeaseError } from "../core/errors.ts";
 import { copyStore } from "../store/copy/copy.ts";
 import type { Copied } from "../store/copy/copy.ts";
 import { jsonLine } from "../view/json.ts";
+import { LOCATION } from "../core/values.ts";
 import { command } from "../cli/command.ts";
 import { JSON_FLAG } from "../cli/flags.ts";
 import { withStore } from "../cli/io.ts";
@@ -11,7 +12,7 @@ import { withStore } from "../cli/io.ts";
 export default command({
   meta: { name: "copy", description: "Copy everything in the store to another one" },
   args: {
-    to: { type: "string", valueHint: "PATH|URL", description: "The other store: new, or empty" },
+    to: { type: "string", value: LOCATION, description: "The other store: new, or empty" },
     force: { type: "boolean", description: "Also while workers are live; what they change meanwhile may be missed" },
     json: JSON_FLAG,
   },

@@ -1,10 +1,10 @@
 /** `lease logs`: what a job printed, and what it prints while it runs. */
 
-import { parseInteger, parseIds } from "../config/values.ts";
 import { LeaseError } from "../core/errors.ts";
 import { isFinished } from "../core/job.ts";
 import type { Job } from "../core/job.ts";
 import { LogReader } from "../foreground/log_reader.ts";
+import { COUNT, readIds } from "../core/values.ts";
 import type { Store } from "../store/store.ts";
 import { LogText, logJson, STAMPED } from "../view/log.ts";
 import { visible } from "../view/text.ts";
@@ -21,13 +21,14 @@ export default command({
   meta: { name: "logs", description: "Show what a job printed" },
   args: {
     follow: { type: "boolean", alias: "f", description: "Go on until the job has ended" },
-    attempt: { type: "string", valueHint: "N", description: "Of this attempt", fallback: "the newest" },
+    attempt: { type: "string", value: COUNT, description: "Of this attempt", fallback: "the newest" },
     stream: { type: "enum", options: ["stdout", "stderr", "both"], default: "both", description: "Only this stream" },
     timestamps: { type: "boolean", description: "Begin each line with when it was printed" },
     json: { type: "boolean", description: "Print each line as an object: job, attempt, stream, at, text" },
   },
   rest: "words",
   operands: "ID",
+  operand_values: { completer: "ids" },
   examples: [
     ["lease logs 7", "both streams in the order in which they came"],
     ["lease logs -f 7", "and what follows, through its retries, until it has ended"],
@@ -35,10 +36,10 @@ export default command({
   ],
   notes: [{ title: "Exit codes", rows: [["1", "there is no such job or attempt"]] }],
   run: async ({ args, rest, io }) => {
-    const ids = parseIds(rest, "logs");
+    const ids = readIds(rest, "logs");
     const [id] = ids;
     if (id === undefined || ids.length > 1) throw new LeaseError("usage", "logs of which job? Name one id");
-    const wanted = args.attempt === undefined ? null : parseInteger(args.attempt, "--attempt", { min: 1 });
+    const { attempt: wanted = null } = args;
     return withStore(args, io, { create: false }, async ({ store }) => {
       const job = await jobOf(store, id);
       if (wanted !== null && wanted > job.token) {

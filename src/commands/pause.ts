@@ -8,6 +8,7 @@ export default command({
   args: {},
   rest: "words",
   operands: "QUEUE…",
+  operand_values: { completer: "queues" },
   examples: [["lease pause mail", "running jobs go on, new ones wait; lease resume mail ends it"]],
   run: (context) => pauseOrResume("pause", context),
 });

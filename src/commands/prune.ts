@@ -1,7 +1,7 @@
 /** `lease prune`: deletes finished jobs with all that belongs to them. With a person at a terminal only if they say --yes. */
 
 import process from "node:process";
-import { parseDuration } from "../core/duration.ts";
+import { AGE, QUEUE, TASK } from "../core/values.ts";
 import { LeaseError } from "../core/errors.ts";
 import type { PruneQuery } from "../store/queries.ts";
 import type { Store } from "../store/store.ts";
@@ -18,7 +18,7 @@ const BATCH = 500;
 export default command({
   meta: { name: "prune", description: "Delete finished jobs with their attempts, logs and checkpoints" },
   args: {
-    older_than: { type: "string", valueHint: "AGE", description: "Finished at least so long ago: 30d, 12h" },
+    older_than: { type: "string", value: AGE, description: "Finished at least so long ago: 30d, 12h" },
     status: {
       type: "enum",
       options: FINISHED,
@@ -26,8 +26,8 @@ export default command({
       description: "Jobs that ended like this, a list by commas",
       fallback: "completed,failed,cancelled",
     },
-    queue: { type: "string", alias: "q", valueHint: "NAME", description: "Of this queue" },
-    task: { type: "string", alias: "t", valueHint: "NAME", description: "With this label" },
+    queue: { type: "string", alias: "q", value: QUEUE, description: "Of this queue" },
+    task: { type: "string", alias: "t", value: TASK, description: "With this label" },
     yes: { type: "boolean", alias: "y", description: "Delete, also at a terminal" },
     dry_run: { type: "boolean", alias: "n", description: "Only tell what would be deleted" },
     json: JSON_FLAG,
@@ -49,7 +49,7 @@ export default command({
     }
     if (args.yes && args.dry_run) throw new LeaseError("usage", "--yes or --dry-run, not both");
     const query: PruneQuery = {
-      older_than_ms: args.older_than === undefined ? 0 : parseDuration(args.older_than, "--older-than"),
+      older_than_ms: args.older_than ?? 0,
       states: lists.status.length === 0 ? FINISHED : [...new Set(lists.status)],
       ...(args.queue === undefined ? {} : { queues: [args.queue] }),
       ...(args.task === undefined ? {} : { task: args.task }),

@@ -8,6 +8,7 @@ export default command({
   args: {},
   rest: "words",
   operands: "QUEUE…",
+  operand_values: { completer: "queues" },
   examples: [["lease resume mail", "what has gathered is run"]],
   run: (context) => pauseOrResume("resume", context),
 });

@@ -25,6 +25,7 @@ export default command({
   repeat: ["status"],
   rest: "words",
   operands: "[ID…]",
+  operand_values: { completer: "ids" },
   examples: [
     ["lease retry 7", "whatever its end was"],
     ["lease retry --queue mail", "all that failed in queue mail"],

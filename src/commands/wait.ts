@@ -1,6 +1,7 @@
 /** `lease wait`: until jobs have ended; the exit code is theirs. */
 
-import { formatDuration, parseDuration } from "../core/duration.ts";
+import { formatDuration } from "../core/duration.ts";
+import { DURATION } from "../core/values.ts";
 import { LeaseError } from "../core/errors.ts";
 import type { Job } from "../core/job.ts";
 import type { Selection } from "../store/queries.ts";
@@ -31,11 +32,12 @@ export default command({
   args: {
     ...SELECTION_FLAGS,
     any: { type: "boolean", description: "Until one of them has ended" },
-    timeout: { type: "string", valueHint: "TIME", description: "No longer than this", fallback: "forever" },
+    timeout: { type: "string", value: DURATION, description: "No longer than this", fallback: "forever" },
     json: { ...JSON_FLAG, description: "Print the jobs when it is over, one object per line" },
   },
   rest: "words",
   operands: "[ID…]",
+  operand_values: { completer: "ids" },
   examples: [
     ["lease wait 7 && ./deploy.sh", "ends with the job's own exit code"],
     ["lease wait 7 9-12 --timeout 10m", "all of them, but not forever"],
@@ -56,7 +58,7 @@ export default command({
   ],
   run: async ({ args, rest, io }) => {
     const only = selectionOf("wait for", rest, args);
-    const timeout_ms = args.timeout === undefined ? null : parseDuration(args.timeout, "--timeout");
+    const { timeout: timeout_ms = null } = args;
     return withStore(args, io, { create: false }, async ({ store }) => {
       await mustBeThere(store, only);
       const line = new ProgressLine(wantsColor(args.color, io));

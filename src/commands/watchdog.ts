@@ -1,11 +1,10 @@
 /** `lease watchdog`: recovers what hung or dead workers left behind, once or again and again. */
 
-import { parseInteger } from "../config/values.ts";
 import { calibrate } from "../core/calibration.ts";
-import { parseDuration } from "../core/duration.ts";
 import type { SweepCounts } from "../core/records.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
 import { RecoverySweep } from "../recovery/sweep.ts";
+import { AGE, DURATION, integer } from "../core/values.ts";
 import { command } from "../cli/command.ts";
 import { JSON_FLAG, LOG_FORMAT_FLAG } from "../cli/flags.ts";
 import { withStore } from "../cli/io.ts";
@@ -16,18 +15,23 @@ export default command({
   meta: { name: "watchdog", description: "Recover jobs whose worker hangs or is gone" },
   args: {
     once: { type: "boolean", description: "Sweep once and end, for cron" },
-    every: { type: "string", valueHint: "TIME", description: "Time between sweeps", fallback: "1m" },
-    grace: { type: "string", valueHint: "TIME", description: "After the end of a lease", fallback: "1m" },
+    every: { type: "string", value: DURATION, description: "Time between sweeps", fallback: "1m" },
+    grace: { type: "string", value: DURATION, description: "After the end of a lease", fallback: "1m" },
     checkpoints: {
       type: "boolean",
       default: true,
       description: "Note each recovery as an error checkpoint",
       negativeDescription: "Keep no note of recoveries",
     },
-    keep_checkpoints: { type: "string", valueHint: "N", description: "Newest to keep per task", fallback: "100" },
+    keep_checkpoints: {
+      type: "string",
+      value: integer({ min: 0 }),
+      description: "Newest to keep per task",
+      fallback: "100",
+    },
     prune: {
       type: "string",
-      valueHint: "AGE",
+      value: AGE,
       description: "Also delete jobs that finished longer ago",
       fallback: "none is deleted",
     },
@@ -41,13 +45,8 @@ export default command({
   ],
   notes: ["Workers sweep by themselves; a watchdog is for when none may be left. Any number may run at once."],
   run: async ({ args, io }) => {
-    const time = (name: "every" | "grace" | "prune") => {
-      const text = args[name];
-      return text === undefined ? null : parseDuration(text, `--${name}`);
-    };
-    const times = calibrate({ sweep_every_ms: time("every"), sweep_grace_ms: time("grace") });
-    const keep = args.keep_checkpoints;
-    const keep_checkpoints = keep === undefined ? 100 : parseInteger(keep, "--keep-checkpoints", { min: 0 });
+    const { every = null, grace = null, keep_checkpoints = 100, prune: prune_ms = null } = args;
+    const times = calibrate({ sweep_every_ms: every, sweep_grace_ms: grace });
     return withStore(args, io, { create: true }, async ({ store, store_url }) => {
       const sweep = new RecoverySweep({
         store,
@@ -59,7 +58,7 @@ export default command({
         every_ms: times.sweep_every_ms,
         checkpoints: args.checkpoints,
         keep_checkpoints,
-        prune_ms: time("prune"),
+        prune_ms,
       });
       const print = (counts: SweepCounts) => io.stdout(args.json ? sweepJson(counts) : sweepText(counts));
       if (args.once) print(await sweep.scan());

@@ -1,14 +1,14 @@
 /** `lease worker`: runs jobs until it is stopped, or until there is nothing left. */
 
 import process from "node:process";
-import { parseGrace, parseInteger, parseLease } from "../config/values.ts";
 import { calibrate, DEFAULT_KILL_GRACE_MS } from "../core/calibration.ts";
-import { formatDuration, parseDuration } from "../core/duration.ts";
+import { formatDuration } from "../core/duration.ts";
 import { LeaseError } from "../core/errors.ts";
 import { UNLEARNED_LEASE_MS } from "../core/learning.ts";
 import { BEATS, DEFAULT_QUEUE } from "../core/job.ts";
 import { checkName } from "../core/check_job.ts";
 import type { Scaling } from "../core/scaling.ts";
+import { COUNT, DURATION, FOLDER, GRACE, integer, LEASE, NAME, QUEUE, TASK } from "../core/values.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
 import { WorkerPool } from "../worker/pool.ts";
 import type { Report } from "../core/report.ts";
@@ -23,6 +23,8 @@ import { ProgressDisplay } from "../cli/progress.ts";
 import { onSignals } from "../cli/signals.ts";
 
 const MOST_SLOTS = 10_000;
+const SLOTS = integer({ min: 1, max: MOST_SLOTS });
+const SHORTEST_POLL_MS = 10;
 
 export default command({
   meta: { name: "worker", description: "Run queued jobs" },
@@ -30,28 +32,28 @@ export default command({
     queue: {
       type: "string",
       alias: "q",
-      valueHint: "NAME",
+      value: QUEUE,
       description: "Queue to serve; several in order of preference, '*' for all",
       fallback: DEFAULT_QUEUE,
     },
-    task: { type: "string", alias: "t", valueHint: "NAME", description: "Only jobs with this label" },
-    slots: { type: "string", alias: "j", valueHint: "N", description: "Jobs to run at a time", fallback: "1" },
+    task: { type: "string", alias: "t", value: TASK, description: "Only jobs with this label" },
+    slots: { type: "string", alias: "j", value: SLOTS, description: "Jobs to run at a time", fallback: "1" },
     ...section("Slots that follow the work, instead of -j", {
-      min: { type: "string", valueHint: "N", description: "Fewest slots, when their number follows the work" },
-      max: { type: "string", valueHint: "N", description: "Most slots" },
-      scale_up_at: { type: "string", valueHint: "N", description: "Waiting jobs that add a slot", fallback: "5" },
+      min: { type: "string", value: SLOTS, description: "Fewest slots, when their number follows the work" },
+      max: { type: "string", value: SLOTS, description: "Most slots" },
+      scale_up_at: { type: "string", value: COUNT, description: "Waiting jobs that add a slot", fallback: "5" },
       scale_down_after: {
         type: "string",
-        valueHint: "TIME",
+        value: DURATION,
         description: "Idle time that removes one",
         fallback: "5m",
       },
     }),
-    name: { type: "string", valueHint: "NAME", description: "Name to show in lists" },
-    log_dir: { type: "string", valueHint: "FOLDER", description: "Also keep whole logs there as plain files" },
+    name: { type: "string", value: NAME, description: "Name to show in lists" },
+    log_dir: { type: "string", value: FOLDER, description: "Also keep whole logs there as plain files" },
     log_format: LOG_FORMAT_FLAG,
     preempt: { type: "boolean", description: "Return a running job when one more urgent by 100 or more waits" },
-    poll: { type: "string", valueHint: "TIME", description: "Look for jobs at least this often", fallback: "1s" },
+    poll: { type: "string", value: DURATION, description: "Look for jobs at least this often", fallback: "1s" },
     sweep: {
       type: "boolean",
       default: true,
@@ -61,16 +63,16 @@ export default command({
     ...section("When it ends", {
       once: { type: "boolean", description: "End after one job" },
       until_empty: { type: "boolean", description: "End when nothing is left to do" },
-      max_jobs: { type: "string", valueHint: "N", description: "End after so many jobs" },
+      max_jobs: { type: "string", value: COUNT, description: "End after so many jobs" },
       drain: {
         type: "string",
-        valueHint: "TIME",
+        value: DURATION,
         description: "On TERM or INT, time for running jobs to end before they are returned",
         fallback: "30s",
       },
       grace: {
         type: "string",
-        valueHint: "TIME|never",
+        value: GRACE,
         description: "Between TERM and KILL when a job is stopped",
         fallback: "10s",
       },
@@ -78,11 +80,11 @@ export default command({
     ...section("Leases, for jobs that set nothing themselves", {
       lease: {
         type: "string",
-        valueHint: "TIME|auto",
+        value: LEASE,
         description: "Silence that counts as hung; auto learns it from earlier runs",
         fallback: "5m",
       },
-      interval: { type: "string", valueHint: "TIME", description: "At most one extension per", fallback: "lease / 10" },
+      interval: { type: "string", value: DURATION, description: "At most one extension per", fallback: "lease / 10" },
       beat: { type: "enum", options: BEATS, description: "What proves work", fallback: "output" },
     }),
   },
@@ -113,20 +115,11 @@ export default command({
     },
   ],
   run: async ({ args, lists, rest, io }) => {
-    const time = (name: "interval" | "drain" | "poll") => {
-      const text = args[name];
-      return text === undefined ? null : parseDuration(text, `--${name}`);
-    };
-    const lease_ms = args.lease === undefined ? null : parseLease(args.lease, "--lease");
-    const learn = lease_ms === "auto";
-    const times = calibrate({ lease_ms: learn ? UNLEARNED_LEASE_MS : lease_ms, interval_ms: time("interval") });
-    const slots = args.slots === undefined ? 1 : parseInteger(args.slots, "-j", { min: 1, max: MOST_SLOTS });
-    const most = args.max_jobs === undefined ? null : parseInteger(args.max_jobs, "--max-jobs", { min: 1 });
-    const max_jobs = args.once ? 1 : most;
+    const { lease = null, interval = null, grace = DEFAULT_KILL_GRACE_MS, drain: drain_ms = 30_000 } = args;
+    const learn = lease === "auto";
+    const times = calibrate({ lease_ms: learn ? UNLEARNED_LEASE_MS : lease, interval_ms: interval });
+    const max_jobs = args.once ? 1 : (args.max_jobs ?? null);
     const scaling = scalingOf(args);
-    const kill_grace_ms = args.grace === undefined ? DEFAULT_KILL_GRACE_MS : parseGrace(args.grace, "--grace");
-    const drain_ms = time("drain") ?? 30_000;
-    const poll_ms = Math.max(10, time("poll") ?? 1_000);
     const queues = lists.queue.flatMap((names) => names.split(","));
     for (const queue of queues) checkName("queue", queue);
     const ends = args.once || args.until_empty || max_jobs !== null;
@@ -148,14 +141,14 @@ export default command({
         report: display?.report ?? report,
         version: VERSION,
         name: args.name ?? null,
-        slots,
+        slots: args.slots ?? 1,
         scaling,
         times,
         learn,
         beat: args.beat ?? "output",
         handler: rest,
-        kill_grace_ms,
-        poll_ms,
+        kill_grace_ms: grace,
+        poll_ms: Math.max(SHORTEST_POLL_MS, args.poll ?? 1_000),
         sweep: args.sweep,
         log_dir: args.log_dir ?? null,
         preempt: args.preempt,
@@ -198,30 +191,25 @@ async function otherQueues(store: Store, queues: readonly string[] | null): Prom
 }
 
 interface ScalingArgs {
-  slots: string | undefined;
-  min: string | undefined;
-  max: string | undefined;
-  scale_up_at: string | undefined;
-  scale_down_after: string | undefined;
+  slots: number | undefined;
+  min: number | undefined;
+  max: number | undefined;
+  scale_up_at: number | undefined;
+  scale_down_after: number | undefined;
 }
 
 function scalingOf(args: ScalingArgs): Scaling | null {
-  const { min, max, scale_up_at, scale_down_after } = args;
-  if (min === undefined && max === undefined) {
-    const alone = scale_up_at === undefined ? "scale-down-after" : "scale-up-at";
-    if (scale_up_at === undefined && scale_down_after === undefined) return null;
+  const { min = 1, max, scale_up_at = 5, scale_down_after = 300_000 } = args;
+  if (args.min === undefined && max === undefined) {
+    const alone = args.scale_up_at === undefined ? "scale-down-after" : "scale-up-at";
+    if (args.scale_up_at === undefined && args.scale_down_after === undefined) return null;
     throw new LeaseError("usage", `--${alone} needs --max: say between how many slots to scale`);
   }
   if (args.slots !== undefined)
     throw new LeaseError("usage", "-j is a fixed number of slots: leave it out with --min and --max");
-  const least = min === undefined ? 1 : parseInteger(min, "--min", { min: 1, max: MOST_SLOTS });
   if (max === undefined) throw new LeaseError("usage", "--min needs --max: say between how many slots to scale");
-  return {
-    min: least,
-    max: parseInteger(max, "--max", { min: least, max: MOST_SLOTS }),
-    up_at: scale_up_at === undefined ? 5 : parseInteger(scale_up_at, "--scale-up-at", { min: 1 }),
-    down_after_ms: scale_down_after === undefined ? 300_000 : parseDuration(scale_down_after, "--scale-down-after"),
-  };
+  if (min > max) throw new LeaseError("usage", `--max "${max}" is not a whole number from ${min} to ${MOST_SLOTS}`);
+  return { min, max, up_at: scale_up_at, down_after_ms: scale_down_after };
 }
 
 function endOnSignals(pool: WorkerPool, drain_ms: number, report: Report): () => void {

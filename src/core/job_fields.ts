@@ -13,11 +13,15 @@ import {
   DURATION,
   ENV,
   EXIT_RANGES,
+  FOLDER,
   IDS,
   integer,
+  KEY,
   LEASE,
+  QUEUE,
   SIZE,
   SWITCH,
+  TASK,
   textValue,
   WORDS,
   type Value,
@@ -118,7 +122,7 @@ export const JOB_FIELDS = {
   ),
   queue: field(
     {
-      value: textValue("NAME", "queues"),
+      value: QUEUE,
       alias: "q",
       description: "Queue to put it in",
       fallback: DEFAULT_QUEUE,
@@ -128,7 +132,7 @@ export const JOB_FIELDS = {
   ),
   task: field(
     {
-      value: textValue("NAME", "tasks"),
+      value: TASK,
       alias: "t",
       description: "Label to find, wait for and cancel it by",
       configurable: true,
@@ -140,7 +144,7 @@ export const JOB_FIELDS = {
     (job, text, name, context) => (job.input = context.input(text, name)),
   ),
   key: field(
-    { value: textValue("KEY"), alias: "k", description: "At most one live job has this key" },
+    { value: KEY, alias: "k", description: "At most one live job has this key" },
     (job, key) => (job.key = key),
   ),
   if_exists: field(
@@ -243,7 +247,7 @@ export const JOB_FIELDS = {
     (pty) => (pty ? "on a terminal (pty)" : "no terminal"),
   ),
   cwd: field(
-    { value: textValue("FOLDER", "folders"), description: "Working folder", fallback: "this one", section: RUNNING },
+    { value: FOLDER, description: "Working folder", fallback: "this one", section: RUNNING },
     (job, folder, _name, context) => (job.cwd = context.folder(folder)),
   ),
   env: field(

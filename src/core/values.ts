@@ -16,12 +16,14 @@ import { DEFAULT_BACKOFF } from "./retry.ts";
 export type Completer = "none" | "files" | "folders" | "at_file" | "program" | "queues" | "tasks" | "ids";
 
 export interface Value<T> {
-  /** How help calls it; what stands in it in small letters can be typed as it is. */
+  /** How help calls it. */
   readonly hint: string;
   readonly schema: v.GenericSchema<string, T>;
   /** From JSON, where that may be something else than text. */
   readonly json: v.GenericSchema<unknown, T>;
   readonly completer: Completer;
+  /** What can be typed as it is, beside what the completer finds. */
+  readonly words: readonly string[];
 }
 
 /** One of a few words. */
@@ -79,15 +81,26 @@ type JsonForm = v.GenericSchema<unknown, string>;
 function kind<T>(
   hint: string,
   schema: v.GenericSchema<string, T>,
-  { json = v.string("text"), completer = "none" }: { json?: JsonForm; completer?: Completer } = {},
+  more: { json?: JsonForm; completer?: Completer; words?: readonly string[] } = {},
 ): Value<T> {
-  return { hint, schema, json: v.pipe(json, schema), completer };
+  const { json = v.string("text"), completer = "none", words = [] } = more;
+  return { hint, schema, json: v.pipe(json, schema), completer, words };
 }
 
 /** Any text; what it means is looked up elsewhere. */
 export function textValue(hint: string, completer: Completer = "none"): Value<string> {
   return kind(hint, v.string("text"), { completer });
 }
+
+export const QUEUE = textValue("NAME", "queues");
+export const TASK = textValue("NAME", "tasks");
+export const NAME = textValue("NAME");
+export const KEY = textValue("KEY");
+export const TEXT = textValue("TEXT");
+export const FILE = textValue("FILE", "files");
+export const FOLDER = textValue("FOLDER", "folders");
+/** Of a store. */
+export const LOCATION = textValue("PATH|URL", "files");
 
 const INTEGER = /^[+-]?\d+$/;
 
@@ -103,9 +116,19 @@ export function integer(range: { min?: number; max?: number } = {}): Value<numbe
   return kind("N", text(parse), { json: numeral });
 }
 
+export const COUNT = integer({ min: 1 });
+export const ID: Value<number> = { ...COUNT, hint: "ID", completer: "ids" };
+
+function percent(given: string): Parsed<number> {
+  const value = /^\d+(\.\d+)?%?$/.test(given) ? Number.parseFloat(given) : Number.NaN;
+  return value >= 0 && value <= 100 ? { value } : { problem: "is not a percentage from 0 to 100" };
+}
+
+export const PERCENT = kind("PERCENT", text(percent), { json: numeral });
+
 export function choice<const T extends string>(options: readonly T[]): Choice<T> {
   const schema = v.picklist(options, `one of ${options.join(", ")}`);
-  return { hint: options.join("|"), schema, json: schema, completer: "none", options };
+  return { hint: options.join("|"), schema, json: schema, completer: "none", words: options, options };
 }
 
 /** A flag without a value; true or false elsewhere. */
@@ -118,6 +141,7 @@ export const SWITCH: Value<boolean> = {
   ),
   json: flag,
   completer: "none",
+  words: [],
 };
 
 const WORD_LIST = 'a list of words: ["echo", "hi"]';
@@ -133,6 +157,7 @@ export const WORDS: Value<readonly string[]> = {
   ),
   json: v.array(word, WORD_LIST),
   completer: "program",
+  words: [],
 };
 
 const timeText = v.string('a time as text: "30s"');
@@ -148,13 +173,13 @@ export const AGE = kind("AGE", text(duration), { json: timeText });
 export const LEASE = kind<number | "auto">(
   "TIME|auto",
   text<number | "auto">((given) => (given === "auto" ? { value: "auto" } : duration(given))),
-  { json: timeText },
+  { json: timeText, words: ["auto"] },
 );
 /** `never` is null. */
 export const GRACE = kind<number | null>(
   "TIME|never",
   text<number | null>((given) => (given === "never" ? { value: null } : duration(given))),
-  { json: timeText },
+  { json: timeText, words: ["never"] },
 );
 
 const BYTE_UNITS: Readonly<Record<string, number>> = { "": 1, k: 2 ** 10, m: 2 ** 20, g: 2 ** 30 };
@@ -258,15 +283,29 @@ export const ENV: Value<Variables> = {
   // Not a union: that would say what it takes instead of what is wrong with the text.
   json: v.lazy((given) => (typeof given === "string" ? variablesText : variableMap)),
   completer: "none",
+  words: [],
 };
 
 const MOMENT = /^\d{4}-\d\d-\d\d(?:[Tt ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:[Zz]|[+-]\d\d:\d\d)?)?$/;
 
+/** A moment, or how long before now: known when it is asked for. */
+export type Since = (now_ms: number) => number;
+
 /** `2h` before now, or a moment in RFC 3339; one without a zone, or a day alone, is meant as the clock on the wall. */
-export function parseSince(given: string, name: string, now_ms: number): number {
+function since(given: string): Parsed<Since> {
   const trimmed = given.trim();
-  if (!/^\d{4}-/.test(trimmed)) return now_ms - readValue(DURATION, given, name);
+  if (!/^\d{4}-/.test(trimmed)) {
+    const ago = duration(given);
+    return "value" in ago ? { value: (now_ms) => now_ms - ago.value } : ago;
+  }
   const at_ms = MOMENT.test(trimmed) ? Date.parse(trimmed.length === 10 ? `${trimmed}T00:00` : trimmed) : Number.NaN;
-  if (Number.isFinite(at_ms)) return at_ms;
-  throw new LeaseError("usage", `${name} "${given}" is not a moment: write 2h, or 2026-03-01T09:30:00Z`);
+  if (Number.isFinite(at_ms)) return { value: () => at_ms };
+  return { problem: "is not a moment: write 2h, or 2026-03-01T09:30:00Z" };
+}
+
+export const SINCE = kind("TIME", text(since));
+
+/** Ids and ranges as words: `7 9-12`; none at all is none. */
+export function readIds(words: readonly string[], name: string): number[] {
+  return words.length === 0 ? [] : readValue(IDS, words.join(","), name);
 }

@@ -7,6 +7,7 @@ import { jobOfLine } from "../../src/config/job_json.ts";
 import { COMMAND_SETTINGS } from "../../src/config/settings.ts";
 import { DEFAULT_SETTINGS } from "../../src/core/job.ts";
 import { draftJob, JOB_FIELD_NAMES, jobField, type JobFieldName } from "../../src/core/job_fields.ts";
+import { readValue } from "../../src/core/values.ts";
 import { LeaseError } from "../../src/core/errors.ts";
 import { changedSettings } from "../../src/view/job.ts";
 
@@ -45,6 +46,14 @@ const SAMPLES: Readonly<Record<Exclude<JobFieldName, "argv">, string | true>> = 
   output_limit: "1k",
 };
 const NAMES = Object.keys(SAMPLES) as (keyof typeof SAMPLES)[];
+/** As the plugin of the command line reads them. */
+const read = (given: Readonly<Record<string, string | true>>) =>
+  Object.fromEntries(
+    Object.entries(given).map(([name, text]) => [
+      name,
+      text === true ? text : readValue(jobField(name as JobFieldName).value, text, `--${name}`),
+    ]),
+  );
 /** Fields that say nothing without another. */
 const WITH: Readonly<Record<string, Record<string, string>>> = { if_exists: { key: "k" } };
 
@@ -59,7 +68,7 @@ describe("the fields of a job", () => {
     const { repeatable } = jobField(name);
     const lists = repeatable ? { [name]: [String(SAMPLES[name])] } : {};
     const words = name === "shell" ? [] : ["true"];
-    const by_flag = plainJob(repeatable ? {} : given, lists, words, context.env, context);
+    const by_flag = plainJob(repeatable ? {} : read(given), lists, words, context.env, context);
     const json = { ...(name === "shell" ? {} : { argv: ["true"] }), ...given };
     const by_json = jobOfLine(JSON.stringify(json), draftJob(HERE), context);
     expect(by_json).toEqual(by_flag);

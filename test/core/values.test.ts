@@ -7,9 +7,9 @@ import {
   IDS,
   integer,
   LEASE,
-  parseSince,
   readJson,
   readValue,
+  SINCE,
   SIZE,
 } from "../../src/core/values.ts";
 import { LeaseError } from "../../src/core/errors.ts";
@@ -173,7 +173,7 @@ test("a grace is a time, or never", () => {
 
 describe("since when", () => {
   const now_ms = Date.UTC(2026, 2, 1, 12);
-  const since = (text: string) => parseSince(text, "--since", now_ms);
+  const since = (text: string) => readValue(SINCE, text, "--since")(now_ms);
 
   test("is a time before now, or a moment", () => {
     expect(since("2h")).toBe(now_ms - 7_200_000);

@@ -16,7 +16,7 @@ import { zshScript } from "./zsh.ts";
 import { withStore } from "../../cli/io.ts";
 
 const SCRIPTS = { bash: bashScript, zsh: zshScript, fish: fishScript } as const;
-const SHELLS = Object.keys(SCRIPTS).join(", ");
+const SHELLS = Object.keys(SCRIPTS);
 
 /** As many as a person looks through. */
 const MOST_IDS = 50;
@@ -37,7 +37,8 @@ export default command({
     },
   },
   rest: "words",
-  operands: "bash|zsh|fish",
+  operands: SHELLS.join("|"),
+  operand_values: { words: SHELLS },
   ignores_config: true,
   examples: [
     ["source <(lease completions bash)", "in ~/.bashrc"],
@@ -50,11 +51,12 @@ export default command({
       return 0;
     }
     const [shell, extra] = rest;
-    if (shell === undefined) throw new LeaseError("usage", `completions for which shell? Name one of ${SHELLS}`);
+    if (shell === undefined)
+      throw new LeaseError("usage", `completions for which shell? Name one of ${SHELLS.join(", ")}`);
     if (extra !== undefined) throw new LeaseError("usage", `completions takes one shell, and got ${extra} as well`);
     if (!Object.hasOwn(SCRIPTS, shell)) {
       const meant = nearest(shell, Object.keys(SCRIPTS));
-      const hint = meant === null ? `there are ${SHELLS}` : `did you mean ${meant}?`;
+      const hint = meant === null ? `there are ${SHELLS.join(", ")}` : `did you mean ${meant}?`;
       throw new LeaseError("usage", `there are no completions for ${JSON.stringify(shell)}; ${hint}`);
     }
     io.stdout(SCRIPTS[shell as keyof typeof SCRIPTS](await completionModel(commands)));

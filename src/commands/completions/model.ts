@@ -4,13 +4,13 @@
  */
 
 import { type AnyCommand, type Commands } from "../../cli/command.ts";
+import type { Completer } from "../../core/values.ts";
 import { aliasesOf, flagName, type FlagDef, type FlagsDef } from "../../cli/flags.ts";
 import { FRONT_FLAGS } from "../../cli/flags.ts";
 
 /** Where the values come from. `queues`, `tasks` and `ids` are asked of the store; `at_file` is `@FILE`. */
 export const SOURCES = ["queues", "tasks", "ids"] as const;
 export type Source = (typeof SOURCES)[number];
-type Completer = "none" | "files" | "folders" | "at_file" | "program" | Source;
 
 /** What may stand in one place: these words, and what the completer finds. */
 export interface Values {
@@ -65,7 +65,7 @@ function completed(name: string, description: string, command: AnyCommand): Comp
     name,
     description,
     options: options(flags, repeat),
-    operand: operandOf(command),
+    operand: { ...NOTHING, ...command.operand_values },
   };
 }
 
@@ -82,32 +82,15 @@ function optionsOf(key: string, flag: FlagDef, repeatable: boolean): Option[] {
     short: short === undefined ? null : `-${short}`,
     description: flag.description ?? "",
     repeatable,
-    value: flag.type === "boolean" ? null : { ...valuesOf(key, flag), hint: flag.valueHint ?? "VALUE" },
+    value: valuesOf(flag),
   };
   if (flag.type !== "boolean" || flag.negativeDescription === undefined) return [option];
   const negative = { ...option, long: `--no-${name}`, short: null, description: flag.negativeDescription };
   return flag.default === true ? [negative] : [option, negative];
 }
 
-function valuesOf(key: string, flag: FlagDef): Values {
-  if (flag.type === "enum") return { words: flag.options, completer: "none" };
-  const hint = flag.valueHint ?? "";
-  if (key === "queue") return { words: [], completer: "queues" };
-  if (key === "task") return { words: [], completer: "tasks" };
-  if (/\bIDS?\b/.test(hint)) return { words: [], completer: "ids" };
-  if (hint.includes("@FILE")) return { words: [], completer: "at_file" };
-  if (/\b(?:FILE|PATH)\b/.test(hint)) return { words: [], completer: "files" };
-  return hint.includes("FOLDER") ? { words: [], completer: "folders" } : { words: words(hint), completer: "none" };
-}
-
-/** What stands in small letters is to be typed as it is: `TIME|never`, `[jobs|queues] [ID…]`. */
-function words(hint: string): string[] {
-  return hint.match(/(?<![\w-])[a-z]+(?![\w-])/g) ?? [];
-}
-
-function operandOf({ rest, operands }: AnyCommand): Values {
-  if (rest === "command") return { words: [], completer: "program" };
-  if (rest === "none") return NOTHING;
-  if (/\bID/.test(operands)) return { words: words(operands), completer: "ids" };
-  return { words: words(operands), completer: /\bQUEUE/.test(operands) ? "queues" : "none" };
+function valuesOf(flag: FlagDef): Option["value"] {
+  if (flag.type === "boolean") return null;
+  if (flag.type === "string") return flag.value;
+  return { words: flag.options, completer: "none", hint: flag.valueHint ?? "VALUE" };
 }

@@ -22,7 +22,7 @@ interface Effective {
 /** What `lease doctor` itself was given. */
 interface Given {
   args: Readonly<Record<string, unknown>>;
-  given: ReadonlySet<string>;
+  given: ReadonlyMap<string, string>;
 }
 
 export async function effectiveSettings(doctor: Given, commands: Commands, env: Env): Promise<Effective> {
@@ -33,8 +33,8 @@ export async function effectiveSettings(doctor: Given, commands: Commands, env: 
     const command = await commands[table ?? "doctor"]?.load();
     if (command === undefined) return;
     const scanned = nothingGiven(command);
-    for (const key of table === null ? doctor.given : []) {
-      scanned.given.add(key);
+    for (const [key, written] of table === null ? doctor.given : []) {
+      scanned.given.set(key, written);
       scanned.args[key] = doctor.args[key] as string | boolean;
     }
     try {

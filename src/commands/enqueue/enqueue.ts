@@ -2,6 +2,7 @@
 
 import { LeaseError } from "../../core/errors.ts";
 import { checkNewJob } from "../../core/check_job.ts";
+import { textValue } from "../../core/values.ts";
 import { command } from "../../cli/command.ts";
 import { section } from "../../cli/flags.ts";
 import { withInbox } from "../../cli/io.ts";
@@ -15,7 +16,7 @@ export default command({
     ...section("Many at once", {
       from: {
         type: "string",
-        valueHint: "FILE|-",
+        value: textValue("FILE|-", "files"),
         description: "Queue a job for each line of this file, all or none: JSON, or text with --lines",
       },
       lines: {

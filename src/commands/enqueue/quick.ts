@@ -17,6 +17,8 @@ import { quickEnqueue } from "../../store/quick.ts";
 import { quickWords, type QuickGrammar } from "../../cli/quick_words.ts";
 import { SHARED_FLAGS } from "../../cli/flags.ts";
 import { JOB_FLAGS } from "../../cli/job_flags.ts";
+import { jobField } from "../../core/job_fields.ts";
+import { readValue } from "../../core/values.ts";
 import { plainJob } from "../../cli/plain_job.ts";
 
 /** The flags it understands. A line with any other one, also one that is added some day, is the whole command's. */
@@ -75,6 +77,10 @@ function describe(files: QuickFiles, words: readonly string[], env: Env): { stor
     if (line === null) return null;
     const { args, lists, rest } = line;
     if (findConfig(undefined, env, (path) => files.stat(path) !== null) !== null) return null;
+    for (const name of UNDERSTOOD) {
+      const text = args[name];
+      if (typeof text === "string") args[name] = readValue(jobField(name).value, text, name);
+    }
     const job = plainJob(args, lists, rest, env);
     checkNewJob(job);
     const chosen = (args["store"] as string | undefined) ?? nonEmpty(env["LEASE_STORE"]);

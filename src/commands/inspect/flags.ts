@@ -1,12 +1,15 @@
 /** The flags of inspect, and which of them each list understands. */
 
 import { LeaseError } from "../../core/errors.ts";
+import { ID, integer, KEY, QUEUE, SINCE, TASK } from "../../core/values.ts";
 import { SORTS } from "../../store/queries.ts";
 import { QUEUE_STATES } from "../../view/queues.ts";
 import { WORKER_STATES } from "../../view/workers.ts";
+import type { FlagValues } from "../../cli/command.ts";
 import { flagName, JSON_FLAG, section } from "../../cli/flags.ts";
 
 export const DEFAULT_LIMIT = 50;
+export const MOST_LISTED = 1_000_000;
 const KINDS = ["error", "progress"] as const;
 
 /** What each list can be sorted by; the first is how it comes. */
@@ -36,29 +39,30 @@ export const INSPECT_FLAGS = {
       valueHint: "STATES",
       description: "Jobs, or workers, in these states; a list by commas",
     },
-    queue: { type: "string", alias: "q", valueHint: "NAME", description: "Of this queue" },
-    task: { type: "string", alias: "t", valueHint: "NAME", description: "With this label" },
-    key: { type: "string", alias: "k", valueHint: "KEY", description: "Jobs with this key" },
-    job: { type: "string", valueHint: "ID", description: "Checkpoints of this job" },
+    queue: { type: "string", alias: "q", value: QUEUE, description: "Of this queue" },
+    task: { type: "string", alias: "t", value: TASK, description: "With this label" },
+    key: { type: "string", alias: "k", value: KEY, description: "Jobs with this key" },
+    job: { type: "string", value: ID, description: "Checkpoints of this job" },
     kind: { type: "enum", options: KINDS, description: "Checkpoints of this kind" },
     stale: { type: "boolean", description: "Leases that are over and not recovered" },
     since: {
       type: "string",
-      valueHint: "TIME",
+      value: SINCE,
       description: "Something happened to it since then: 2h (ago), or 2026-03-01T09:30:00Z",
     },
-    limit: { type: "string", valueHint: "N", description: "At most so many", fallback: String(DEFAULT_LIMIT) },
+    limit: {
+      type: "string",
+      value: integer({ min: 1, max: MOST_LISTED }),
+      description: "At most so many",
+      fallback: String(DEFAULT_LIMIT),
+    },
     sort: { type: "enum", options: ALL_SORTS, valueHint: "BY", description: "See below" },
     reverse: { type: "boolean", alias: "r", description: "In the opposite order" },
   }),
 } as const;
 
 /** Without `status`, which can be repeated. */
-export type InspectArgs = {
-  [Name in Exclude<keyof typeof INSPECT_FLAGS, "status">]: (typeof INSPECT_FLAGS)[Name]["type"] extends "boolean"
-    ? boolean
-    : string | undefined;
-};
+export type InspectArgs = FlagValues<typeof INSPECT_FLAGS, "status">;
 
 const COMMON = ["limit", "sort", "reverse"] as const;
 
@@ -73,9 +77,9 @@ const UNDERSTOOD: Readonly<Record<ListName, readonly (keyof typeof INSPECT_FLAGS
 const OF_LISTS = new Set<string>(Object.values(UNDERSTOOD).flat());
 
 /** `list` null: the overview, or the pages of jobs. */
-export function checkFlags(list: ListName | null, given: ReadonlySet<string>): void {
+export function checkFlags(list: ListName | null, given: ReadonlyMap<string, string>): void {
   const understood: readonly string[] = list === null ? [] : UNDERSTOOD[list];
-  const wrong = [...given].find((name) => OF_LISTS.has(name) && !understood.includes(name));
+  const wrong = [...given.keys()].find((name) => OF_LISTS.has(name) && !understood.includes(name));
   if (wrong !== undefined) {
     const flag = `--${flagName(wrong)}`;
     const where = LIST_NAMES.filter((name) => (UNDERSTOOD[name] as readonly string[]).includes(wrong));

@@ -1,6 +1,6 @@
 /** `lease inspect`: what is going on, lists of it, or all about some jobs. */
 
-import { parseIds } from "../../config/values.ts";
+import { readIds } from "../../core/values.ts";
 import { LeaseError } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
 import { jsonLine } from "../../view/json.ts";
@@ -23,7 +23,8 @@ export default command({
   args: INSPECT_FLAGS,
   repeat: ["status"],
   rest: "words",
-  operands: "[ID…|jobs|queues|workers|leases|checkpoints]",
+  operands: `[ID…|${LIST_NAMES.join("|")}]`,
+  operand_values: { completer: "ids", words: LIST_NAMES },
   examples: [
     ["lease inspect", "queues, workers, leases, latest failures"],
     ["lease inspect 7 9-12", "everything about these jobs: settings, attempts, last lines"],
@@ -54,7 +55,7 @@ function viewOf(
   args: InspectArgs,
   statuses: readonly string[],
   words: readonly string[],
-  given: ReadonlySet<string>,
+  given: ReadonlyMap<string, string>,
 ): View {
   const [first, ...more] = words;
   const list = LIST_NAMES.find((name) => name === first) ?? null;
@@ -64,7 +65,7 @@ function viewOf(
   const meant = /^\p{L}/u.test(first) ? nearest(first, LIST_NAMES) : null;
   if (meant !== null)
     throw new LeaseError("usage", `inspect has no list ${JSON.stringify(first)}; did you mean ${meant}?`);
-  return pagesView(parseIds(words, "inspect"), words, args.show_env);
+  return pagesView(readIds(words, "inspect"), words, args.show_env);
 }
 
 type Printing = Pick<InspectArgs, "json" | "tsv" | "queue"> & { color: "auto" | "always" | "never" };

@@ -1,6 +1,6 @@
 /** The lists of inspect: flags → questions to the store → rows. */
 
-import { parseIds, parseInteger, parseSince } from "../../config/values.ts";
+import { readIds } from "../../core/values.ts";
 import type { Job } from "../../core/job.ts";
 import { SORTS, type ListQuery } from "../../store/queries.ts";
 import type { Store } from "../../store/store.ts";
@@ -12,14 +12,13 @@ import { QUEUE_STATES, queuesText, type QueueSummary } from "../../view/queues.t
 import type { Screen } from "../../view/style.ts";
 import { jobTsv, TSV_NAMES } from "../../view/tsv.ts";
 import { WORKER_STATES, workersText, workerState, type WorkerRow } from "../../view/workers.ts";
-import { DEFAULT_LIMIT, LIST_SORTS, oneOf, type InspectArgs, type ListName } from "./flags.ts";
+import { DEFAULT_LIMIT, LIST_SORTS, MOST_LISTED, oneOf, type InspectArgs, type ListName } from "./flags.ts";
 import { leasesByEnd } from "../../lookup/leases.ts";
 import { queuesNow } from "../../lookup/queues.ts";
 import { around } from "../../lookup/why_waiting.ts";
 import type { Seen, View } from "./views.ts";
 import { withHeldJobs, workersNow } from "../../lookup/workers.ts";
 
-const MOST = 1_000_000;
 /** Jobs of a long list are read and printed in pages of this size. */
 const PAGE = 1_000;
 
@@ -37,9 +36,8 @@ export function listView(
   statuses: readonly string[],
   words: readonly string[],
 ): View {
-  const limit = args.limit === undefined ? DEFAULT_LIMIT : parseInteger(args.limit, "--limit", { min: 1, max: MOST });
-  if (args.since !== undefined) parseSince(args.since, "--since", 0);
-  const asked = { args, statuses, ids: parseIds(words, `inspect ${list}`), limit };
+  const { limit = DEFAULT_LIMIT } = args;
+  const asked = { args, statuses, ids: readIds(words, `inspect ${list}`), limit };
   const look = { jobs, queues, workers, leases, checkpoints }[list](asked);
   return { title: [list, ...words].join(" "), tsv: TSV_NAMES[list], narrowed: isNarrowed(asked), look };
 }
@@ -56,8 +54,7 @@ const filters = ({ queue, task, key }: InspectArgs) => ({
   ...(key === undefined ? {} : { key }),
 });
 
-const sinceOf = ({ since }: InspectArgs, now_ms: number) =>
-  since === undefined ? null : parseSince(since, "--since", now_ms);
+const sinceOf = ({ since }: InspectArgs, now_ms: number) => since?.(now_ms) ?? null;
 
 function jobs({ args, statuses, ids, limit }: Asked): View["look"] {
   const sort = oneOf("jobs", "--sort", args.sort ?? "id", SORTS);
@@ -100,7 +97,7 @@ async function wholeList(store: Store, query: ListQuery, now_ms: number) {
   const found = await store.list({ ...query, limit: query.limit + 1 });
   const seen = await seenJobs(store, found.slice(0, query.limit), now_ms);
   if (found.length <= query.limit) return seen;
-  const more = `… and more: --limit ${Math.min(MOST, 10 * query.limit)} shows up to so many\n`;
+  const more = `… and more: --limit ${Math.min(MOST_LISTED, 10 * query.limit)} shows up to so many\n`;
   return { ...seen, text: (screen: Screen) => seen.text(screen) + more };
 }
 
@@ -177,7 +174,7 @@ function leases(asked: Asked): View["look"] {
 function checkpoints(asked: Asked): View["look"] {
   const { args, limit } = asked;
   oneOf("checkpoints", "--sort", args.sort ?? "id", LIST_SORTS.checkpoints);
-  const job = args.job === undefined ? null : parseInteger(args.job, "--job", { min: 1 });
+  const { job = null } = args;
   const kind = args.kind === "error" || args.kind === "progress" ? args.kind : null;
   return async function* (store, now_ms) {
     const since_ms = sinceOf(args, now_ms);

@@ -1,6 +1,6 @@
 /** `lease run`: a job in the foreground. Queued, run here or followed, its output and its exit code passed on. */
 
-import { parseGrace } from "../../config/values.ts";
+import { GRACE } from "../../core/values.ts";
 import { calibrate, DEFAULT_KILL_GRACE_MS } from "../../core/calibration.ts";
 import { LeaseError } from "../../core/errors.ts";
 import { isFinished, type Job, type NewJob } from "../../core/job.ts";
@@ -48,7 +48,7 @@ export default command({
       remote: { type: "boolean", description: "Leave it to a worker, and only follow" },
       grace: {
         type: "string",
-        valueHint: "TIME|never",
+        value: GRACE,
         description: "Between TERM and KILL when it is stopped",
         fallback: "10s",
       },
@@ -100,7 +100,7 @@ export default command({
     if (wanted !== null) checkNewJob(wanted);
     const { lease_ms } = job.settings;
     const times = calibrate({ lease_ms: typeof lease_ms === "number" ? lease_ms : null });
-    const kill_grace_ms = args.grace === undefined ? DEFAULT_KILL_GRACE_MS : parseGrace(args.grace, "--grace");
+    const { grace: kill_grace_ms = DEFAULT_KILL_GRACE_MS } = args;
     return withStore(args, io, { create: true }, async ({ store, store_url }) => {
       const signals = new Signals();
       const output = new Output(() => signals.end("SIGPIPE"));

@@ -1,5 +1,6 @@
 import { describe, expect, expectTypeOf, test } from "bun:test";
 import { STATE_NAMES, type StateName } from "../../../src/core/job.ts";
+import { DURATION, GRACE, QUEUE } from "../../../src/core/values.ts";
 import { command } from "../../../src/cli/command.ts";
 import { JSON_FLAG } from "../../../src/cli/flags.ts";
 
@@ -8,9 +9,10 @@ describe("a command definition", () => {
     command({
       meta: { name: "test", description: "Test" },
       args: {
-        queue: { type: "string", alias: "q" },
+        queue: { type: "string", alias: "q", value: QUEUE },
         status: { type: "enum", options: STATE_NAMES },
-        every: { type: "string", default: "1m" },
+        every: { type: "string", default: "1m", value: DURATION },
+        grace: { type: "string", value: GRACE },
         beat: { type: "enum", options: ["output", "timer"] },
         if_exists: { type: "enum", options: ["skip", "fail"], default: "skip" },
         once: { type: "boolean" },
@@ -19,7 +21,8 @@ describe("a command definition", () => {
       repeat: ["queue", "status"],
       rest: "words",
       run: async ({ args, lists, rest }) => {
-        expectTypeOf(args.every).toEqualTypeOf<string>();
+        expectTypeOf(args.every).toEqualTypeOf<number>();
+        expectTypeOf(args.grace).toEqualTypeOf<number | null | undefined>();
         expectTypeOf(args.beat).toEqualTypeOf<"output" | "timer" | undefined>();
         expectTypeOf(args.if_exists).toEqualTypeOf<"skip" | "fail">();
         expectTypeOf(args.once).toEqualTypeOf<boolean>();

@@ -2,13 +2,14 @@
 
 import { command, type Commands } from "../../../src/cli/command.ts";
 import type { Io } from "../../../src/cli/io.ts";
+import { ENV, QUEUE, textValue } from "../../../src/core/values.ts";
 import { LeaseError } from "../../../src/core/errors.ts";
 
 export const enqueue = command({
   meta: { name: "enqueue", description: "Queue a command and print the job's id" },
   args: {
-    queue: { type: "string", alias: "q", valueHint: "NAME", description: "Queue that it goes to", fallback: "default" },
-    env: { type: "string", valueHint: "A,B=1", description: "Variables to hand on" },
+    queue: { type: "string", alias: "q", value: QUEUE, description: "Queue that it goes to", fallback: "default" },
+    env: { type: "string", value: ENV, description: "Variables to hand on" },
     pty: { type: "boolean", section: "How it runs", description: "Give it a terminal" },
     beat: {
       type: "enum",
@@ -18,14 +19,14 @@ export const enqueue = command({
     },
     if_exists: { type: "enum", options: ["skip", "fail"], default: "skip", description: "What to do with a live key" },
     sweep: { type: "boolean", default: true, negativeDescription: "Don't sweep" },
-    to: { type: "string", valueHint: "URL", description: "Where it goes" },
+    to: { type: "string", value: textValue("URL"), description: "Where it goes" },
   },
   repeat: ["env"],
   rest: "command",
   examples: [["lease enqueue -- ./build.sh release", "runs exactly this argv"]],
   notes: ["The environment is not recorded.", { title: "Exit codes", rows: [["0", "queued"]] }],
   run: async ({ args, lists, rest, given, io }) => {
-    io.stdout(JSON.stringify({ queue: args.queue, store: args.store, env: lists.env, rest, given: [...given] }));
+    io.stdout(JSON.stringify({ queue: args.queue, store: args.store, env: lists.env, rest, given: [...given.keys()] }));
     return 0;
   },
 });

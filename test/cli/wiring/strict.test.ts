@@ -3,15 +3,16 @@ import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { LeaseError } from "../../../src/core/errors.ts";
 import { parseLine, strictLine, type Grammar } from "../../../src/cli/strict.ts";
+import { TEXT } from "../../../src/core/values.ts";
 import type { RestMode } from "../../../src/cli/command.ts";
 import type { FlagsDef } from "../../../src/cli/flags.ts";
 
 const flags: FlagsDef = {
-  queue: { type: "string", alias: "q" },
-  task: { type: "string", alias: "t" },
-  priority: { type: "string", alias: "p" },
-  slots: { type: "string", alias: "j" },
-  scale_up_at: { type: "string", default: "5" },
+  queue: { type: "string", alias: "q", value: TEXT },
+  task: { type: "string", alias: "t", value: TEXT },
+  priority: { type: "string", alias: "p", value: TEXT },
+  slots: { type: "string", alias: "j", value: TEXT },
+  scale_up_at: { type: "string", default: "5", value: TEXT },
   follow: { type: "boolean", alias: "f" },
   verbose: { type: "boolean", alias: "v" },
   help: { type: "boolean", alias: "h" },
@@ -69,7 +70,7 @@ describe("a value", () => {
     const line = parseLine(grammar("words"), ["-f"]);
     expect(line.args).toMatchObject({ scale_up_at: "5", follow: true, verbose: false, sweep: true });
     expect(line.args["queue"]).toBeUndefined();
-    expect([...line.given]).toEqual(["follow"]);
+    expect([...line.given.keys()]).toEqual(["follow"]);
   });
 });
 
