@@ -5,7 +5,7 @@ import type { Clock } from "./clock.ts";
 const SOON = 3;
 const EVERY_MS = 30_000;
 
-export class Sparing {
+export class RepeatedTrouble {
   readonly #clock: Clock;
   #count = 0;
   #told_ms = -Infinity;

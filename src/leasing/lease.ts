@@ -4,7 +4,7 @@
  * the wall clock tells; after a jump back of the wall clock it is the other way round: the earlier end counts.
  *
  * A store on this machine's own clock jumps along with it, and every sweep on it waits after a jump. There a jump is
- * not held against the lease for the moment that it takes to put it right with the store (see Keeper).
+ * not held against the lease for the moment that it takes to put it right with the store (see SilenceWatch).
  */
 
 import { JUMP_MS, JUMP_TRUST_MS } from "../core/clock.ts";

@@ -12,7 +12,7 @@ import type { Heartbeat } from "./heartbeat.ts";
 import type { Lease } from "./lease.ts";
 import type { LeaseManager } from "./manager.ts";
 
-export interface KeeperOptions {
+export interface SilenceWatchOptions {
   lease: Lease;
   heartbeat: Heartbeat;
   manager: LeaseManager;
@@ -31,8 +31,8 @@ const LONGEST_SLEEP_MS = 1_000;
 /** A beat in the store that is newer than ours by this was somebody else's. */
 const OTHERS_BEAT_MS = 50;
 
-export class Keeper {
-  readonly #options: KeeperOptions;
+export class SilenceWatch {
+  readonly #options: SilenceWatchOptions;
   readonly #timeout_at_ms: number | null;
   readonly #onBeat = () => this.#beat();
   #warned = false;
@@ -43,7 +43,7 @@ export class Keeper {
   #cancelTimer: (() => void) | null = null;
   #cancelCover: (() => void) | null = null;
 
-  constructor(options: KeeperOptions) {
+  constructor(options: SilenceWatchOptions) {
     this.#options = options;
     const { clock, timeout_ms, heartbeat } = options;
     this.#timeout_at_ms = timeout_ms === null ? null : clock.mono_ms() + timeout_ms;

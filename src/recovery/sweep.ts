@@ -16,8 +16,8 @@ import type { HousekeepingOptions } from "./housekeeping.ts";
 import { keepHouse } from "./housekeeping.ts";
 import { lastLines } from "./last_lines.ts";
 import { LAST_LINES } from "../runner/log/tail.ts";
-import { killRemains, MarkedProcesses } from "./leftovers.ts";
-import { Sparing } from "../core/repeated_trouble.ts";
+import { killLeftovers, MarkedLeftovers } from "./leftovers.ts";
+import { RepeatedTrouble } from "../core/repeated_trouble.ts";
 
 export interface RecoverySweepOptions extends HousekeepingOptions {
   clock: Clock;
@@ -64,11 +64,11 @@ export class RecoverySweep {
   /** For dead workers. */
   #looking: Promise<unknown> | null = null;
 
-  readonly #trouble: Sparing;
+  readonly #trouble: RepeatedTrouble;
 
   constructor(options: RecoverySweepOptions) {
     this.#options = options;
-    this.#trouble = new Sparing(options.clock);
+    this.#trouble = new RepeatedTrouble(options.clock);
   }
 
   statistics(): SweepStatistics {
@@ -188,7 +188,7 @@ export class RecoverySweep {
     const requests: RecoverRequest[] = [];
     // One moment for all, so that the store finds many that end alike.
     const now_ms = await this.#options.store.now();
-    const marked = new MarkedProcesses(this.#options.store_url);
+    const marked = new MarkedLeftovers(this.#options.store_url);
     for (const lease of page) {
       try {
         counts.orphans_killed += await this.#clear(lease, marked);
@@ -227,11 +227,11 @@ export class RecoverySweep {
   }
 
   /** Nothing of the old attempt may run when the next one starts. */
-  async #clear(lease: ExpiredLease, marked: MarkedProcesses): Promise<number> {
+  async #clear(lease: ExpiredLease, marked: MarkedLeftovers): Promise<number> {
     const { job, attempt } = lease;
     if (attempt.host !== host) return 0;
-    const remains = { job: job.id, before_token: job.token + 1, process: attempt.process };
-    return killRemains(remains, marked, this.#options.clock, () => this.#isSame(lease));
+    const leftovers = { job: job.id, before_token: job.token + 1, process: attempt.process };
+    return killLeftovers(leftovers, marked, this.#options.clock, () => this.#isSame(lease));
   }
 
   #decide(lease: ExpiredLease, now_ms: number): RecoverRequest | null {

@@ -8,7 +8,7 @@ import type { Clock } from "../core/clock.ts";
 import type { AttemptEnd } from "../core/transition.ts";
 import type { Lease } from "../leasing/lease.ts";
 
-export interface AheadOptions {
+export interface AcquireAheadOptions {
   clock: Clock;
   giveBack: (lease: Lease) => void;
 }
@@ -32,13 +32,13 @@ const WEIGHT = 0.2;
 const KEPT_MS = 100;
 const PATIENCE_MS = 2;
 
-export class Ahead {
-  readonly #options: AheadOptions;
+export class AcquireAhead {
+  readonly #options: AcquireAheadOptions;
   readonly #waiting: { lease: Lease; cancelTimer: () => void }[] = [];
   /** Until jobs have shown to be short they count as long. */
   #average_ms = LONG_JOB_MS;
 
-  constructor(options: AheadOptions) {
+  constructor(options: AcquireAheadOptions) {
     this.#options = options;
   }
 

@@ -7,7 +7,7 @@ import { LeaseManager } from "../leasing/manager.ts";
 import { host } from "../platform/machine.ts";
 import type { AttemptOptions } from "./attempt.ts";
 import { LogFlusher } from "./log_flusher.ts";
-import { Patience } from "./store_trouble.ts";
+import { StoreTrouble } from "./store_trouble.ts";
 import type { WorkerPoolOptions } from "./pool_options.ts";
 import { Registration } from "./registration.ts";
 import { Slots } from "./slots.ts";
@@ -63,5 +63,5 @@ export function assemble(options: WorkerPoolOptions, { patience_ms, activity, hu
     interval_ms: (lease_ms) => Math.round((times.interval_ms * lease_ms) / times.lease_ms),
     scratch: join(tmpdir(), `lease-${registration.id}`),
   };
-  return { slots, registration, manager, sweep, attempt_options, patience: new Patience(clock) };
+  return { slots, registration, manager, sweep, attempt_options, patience: new StoreTrouble(clock) };
 }

@@ -1,5 +1,5 @@
 /**
- * One attempt: runs a granted job under its lease, from start to settle. Output becomes beats and log, the keeper says
+ * One attempt: runs a granted job under its lease, from start to settle. Output becomes beats and log, the silence watch says
  * when to stop, and whatever ended the job, its whole process group is gone before the end is written.
  */
 
@@ -23,13 +23,13 @@ import { openLogFile } from "../runner/log/file.ts";
 import { outputPath, readOutput } from "../runner/result_file.ts";
 import { Run, type Exit } from "../runner/run.ts";
 import { jobEnvironment } from "../runner/start.ts";
-import { Keeper } from "../leasing/silence_watch.ts";
+import { SilenceWatch } from "../leasing/silence_watch.ts";
 import type { LogFlusher } from "./log_flusher.ts";
-import { killRemains, MarkedProcesses } from "../recovery/leftovers.ts";
+import { killLeftovers, MarkedLeftovers } from "../recovery/leftovers.ts";
 import { persist } from "./persist.ts";
 import type { Report } from "../core/report.ts";
 import { silenceText, silenceWarning } from "./messages.ts";
-import { Sparing } from "../core/repeated_trouble.ts";
+import { RepeatedTrouble } from "../core/repeated_trouble.ts";
 import { jobVariables } from "./environment.ts";
 
 export interface AttemptOptions {
@@ -78,10 +78,10 @@ export class Attempt {
   readonly #lines: Record<Stream, LineCounter> = { stdout: new LineCounter(), stderr: new LineCounter() };
   readonly #recorder: GapRecorder | null;
   #run: Run | null = null;
-  #keeper: Keeper | null = null;
+  #silence: SilenceWatch | null = null;
   #process: ProcessIdentity | null = null;
   #stop: { cause: Stop; why: string } | null = null;
-  readonly #trouble: Sparing;
+  readonly #trouble: RepeatedTrouble;
   #detach = () => {};
   #cancelTimers = () => {};
 
@@ -92,7 +92,7 @@ export class Attempt {
     this.#heartbeat = new Heartbeat(options.clock, (error) => this.#say("error", `a callback failed: ${error}`));
     const learns = lease.job.settings.lease_ms ?? (options.learn ? "auto" : null);
     this.#recorder = learns === "auto" ? new GapRecorder(this.#heartbeat, options.clock) : null;
-    this.#trouble = new Sparing(options.clock);
+    this.#trouble = new RepeatedTrouble(options.clock);
     this.#capture = new LogCapture(lease.job.settings.log_limit_bytes);
     const logs = options.logs.add(lease, this.#capture);
     this.ended = this.#execute(logs.wake);
@@ -132,10 +132,10 @@ export class Attempt {
     const { clock, scratch, store_url, log_dir, handler } = this.#options;
     const { job, token, grant } = this.lease;
     if (token > 1) {
-      const remains = { job: job.id, before_token: token, process: grant.previous };
-      await killRemains(remains, new MarkedProcesses(store_url), clock);
+      const leftovers = { job: job.id, before_token: token, process: grant.previous };
+      await killLeftovers(leftovers, new MarkedLeftovers(store_url), clock);
     }
-    // A stop may have come while the remains of an earlier attempt were cleared away, or the end of the lease.
+    // A stop may have come while the leftovers of an earlier attempt were cleared away, or the end of the lease.
     if (this.lease.remaining() <= 0) this.#lose("it ran out before the start");
     if (this.#stop !== null) return this.#describe(NEVER_RAN, null);
     const output_path = outputPath(scratch, job.id, token);
@@ -185,7 +185,7 @@ export class Attempt {
       onFailure: (_lease, error, in_a_row) => this.#extensionFailed(error, in_a_row),
     });
     this.#detach = extender.attach(lease, this.#heartbeat);
-    this.#keeper = new Keeper({
+    this.#silence = new SilenceWatch({
       lease,
       heartbeat: this.#heartbeat,
       manager,
@@ -201,7 +201,7 @@ export class Attempt {
   #release(): void {
     this.#cancelTimers();
     this.#detach();
-    this.#keeper?.end();
+    this.#silence?.end();
   }
 
   #started(pid: number): void {
@@ -240,7 +240,7 @@ export class Attempt {
     this.#stop ??= { cause, why };
     // Beats no longer count, or they would cut short the time that stopping was given.
     this.#detach();
-    this.#keeper?.stopping(grace_ms);
+    this.#silence?.stopping(grace_ms);
     this.#run?.stop(grace_ms);
   }
 
@@ -268,7 +268,7 @@ export class Attempt {
     const gaps = end.cause === "success" || end.cause === "exit" ? (this.#recorder?.gaps ?? null) : null;
     const ending = { end, process: this.#process, last_lines: this.#tail.lines(LAST_LINES), within_ms, gaps };
     const { clock, hurried = () => false } = this.#options;
-    const trouble = new Sparing(clock);
+    const trouble = new RepeatedTrouble(clock);
     const onFailure = (error: unknown) => {
       if (trouble.again() !== null)
         this.#say("warn", `its end could not be written, trying again: ${errorText(error)}`);

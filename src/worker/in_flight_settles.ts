@@ -10,7 +10,7 @@ import type { Store } from "../store/store.ts";
 import type { Report } from "../core/report.ts";
 import { settledText } from "./settled_text.ts";
 
-export interface EndingsOptions {
+export interface InFlightSettlesOptions {
   store: Store;
   holder: string;
   report: Report;
@@ -19,14 +19,14 @@ export interface EndingsOptions {
   onDone: () => void;
 }
 
-export class Endings {
+export class InFlightSettles {
   readonly totals = { completed: 0, failed: 0, other: 0 };
-  readonly #options: EndingsOptions;
+  readonly #options: InFlightSettlesOptions;
   readonly #under_way = new Set<Promise<unknown>>();
   /** Job → why its end could not be written. */
   readonly #unwritten = new Map<number, unknown>();
 
-  constructor(options: EndingsOptions) {
+  constructor(options: InFlightSettlesOptions) {
     this.#options = options;
   }
 

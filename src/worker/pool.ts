@@ -11,18 +11,18 @@ import { errorText } from "../core/errors.ts";
 import { slotStates } from "../core/scaling.ts";
 import type { Lease } from "../leasing/lease.ts";
 import type { LeaseManager } from "../leasing/manager.ts";
-import { Ahead, NOT_STARTED } from "./acquire_ahead.ts";
+import { AcquireAhead, NOT_STARTED } from "./acquire_ahead.ts";
 import { Attempt, type AttemptOptions } from "./attempt.ts";
 import { assemble } from "./assemble.ts";
 import { CancelWatch } from "./cancel_watch.ts";
-import { Endings } from "./in_flight_settles.ts";
-import { News } from "./wakeups.ts";
-import type { Patience } from "./store_trouble.ts";
+import { InFlightSettles } from "./in_flight_settles.ts";
+import { Wakeups } from "./wakeups.ts";
+import type { StoreTrouble } from "./store_trouble.ts";
 import { currentJobs, type PoolStatistics, type WorkerPoolOptions } from "./pool_options.ts";
 import { preempt } from "./preempt.ts";
 import type { Registration } from "./registration.ts";
 import type { Slots } from "./slots.ts";
-import { Sparing } from "../core/repeated_trouble.ts";
+import { RepeatedTrouble } from "../core/repeated_trouble.ts";
 import type { RecoverySweep } from "../recovery/sweep.ts";
 
 export class WorkerPool {
@@ -36,12 +36,12 @@ export class WorkerPool {
   readonly #running = new Set<Attempt>();
   readonly #finish = Promise.withResolvers<void>();
   readonly #slots: Slots;
-  readonly #ahead: Ahead;
+  readonly #acquire_ahead: AcquireAhead;
   readonly #cancels: CancelWatch;
-  readonly #patience: Patience;
-  readonly #trouble: Sparing;
-  readonly #news: News;
-  readonly #endings: Endings;
+  readonly #patience: StoreTrouble;
+  readonly #trouble: RepeatedTrouble;
+  readonly #wakeups: Wakeups;
+  readonly #settles: InFlightSettles;
   #accepting = true;
   /** No end is waited for any more that can't be written. */
   #hurried = false;
@@ -58,8 +58,8 @@ export class WorkerPool {
   constructor(options: WorkerPoolOptions) {
     const { store, clock } = options;
     const parts = assemble(options, {
-      patience_ms: () => this.#ahead.patience_ms,
-      activity: () => ({ ...this.#endings.totals, draining: !this.#accepting }),
+      patience_ms: () => this.#acquire_ahead.patience_ms,
+      activity: () => ({ ...this.#settles.totals, draining: !this.#accepting }),
       hurried: () => this.#hurried,
     });
     ({ slots: this.#slots, registration: this.#registration, manager: this.#manager, sweep: this.#sweep } = parts);
@@ -67,10 +67,10 @@ export class WorkerPool {
     this.#options = options;
     this.#left = options.max_jobs ?? Infinity;
     this.#cancels = new CancelWatch({ store, clock, worker_id: this.worker_id, running: this.#running });
-    this.#ahead = new Ahead({ clock, giveBack: (lease) => this.#giveBack(lease) });
-    this.#trouble = new Sparing(clock);
-    this.#news = new News(store, () => this.#wake());
-    this.#endings = new Endings({ ...options, holder: this.worker_id, onDone: () => this.#fill() });
+    this.#acquire_ahead = new AcquireAhead({ clock, giveBack: (lease) => this.#giveBack(lease) });
+    this.#trouble = new RepeatedTrouble(clock);
+    this.#wakeups = new Wakeups(store, () => this.#wake());
+    this.#settles = new InFlightSettles({ ...options, holder: this.worker_id, onDone: () => this.#fill() });
     this.finished = this.#finish.promise;
   }
 
@@ -84,7 +84,7 @@ export class WorkerPool {
     // Told to stop in the meantime.
     if (!this.#accepting) return this.#endIfDone();
     mkdirSync(this.#attempt_options.scratch, { mode: 0o700 });
-    this.#news.missed(false);
+    this.#wakeups.missed(false);
     // What it recovers it hears of from nobody else.
     if (this.#options.sweep) this.#sweep.start(({ recovered }) => recovered > 0 && this.#fill());
     this.#poll();
@@ -114,10 +114,10 @@ export class WorkerPool {
 
   #drainBegins(): void {
     // From here on it asks for nothing any more, and must hear of cancels.
-    if (this.#accepting && !this.#starting && !this.#stopped) this.#news.missed(false);
+    if (this.#accepting && !this.#starting && !this.#stopped) this.#wakeups.missed(false);
     this.#accepting = false;
     this.#registration.refresh();
-    this.#ahead.giveAllBack();
+    this.#acquire_ahead.giveAllBack();
   }
 
   statistics(): PoolStatistics {
@@ -125,7 +125,7 @@ export class WorkerPool {
       worker_id: this.worker_id,
       state: this.#stopped ? "stopped" : this.#accepting ? "working" : "draining",
       slots: slotStates(this.#slots.total, this.#running.size, this.#accepting),
-      ...this.#endings.totals,
+      ...this.#settles.totals,
       current: currentJobs(this.#running, this.#options.clock.mono_ms()),
     };
   }
@@ -146,7 +146,7 @@ export class WorkerPool {
   /** Leases to ask for: for free slots, and ahead for busy ones. */
   #wanted(): number {
     const slots = this.#slots.total;
-    return Math.min(Math.max(0, slots - this.#running.size) + this.#ahead.wanted(slots), this.#left);
+    return Math.min(Math.max(0, slots - this.#running.size) + this.#acquire_ahead.wanted(slots), this.#left);
   }
 
   #fill(): void {
@@ -156,7 +156,7 @@ export class WorkerPool {
       return;
     }
     while (this.#running.size < this.#slots.total) {
-      const lease = this.#ahead.take();
+      const lease = this.#acquire_ahead.take();
       if (lease === null) break;
       this.#begin(lease);
     }
@@ -183,13 +183,13 @@ export class WorkerPool {
     this.#left -= leases.length;
     for (const lease of leases) {
       if (this.#running.size < this.#slots.total) this.#begin(lease);
-      else this.#ahead.add(lease);
+      else this.#acquire_ahead.add(lease);
     }
-    if (!this.#accepting) this.#ahead.giveAllBack();
+    if (!this.#accepting) this.#acquire_ahead.giveAllBack();
     // Whoever has work enough hears of cancels only by looking.
     this.#cancels.lookSoon();
     // After the last one it may take, it asks no more.
-    const missed = this.#news.missed(leases.length === wanted && this.#ahead.pays && this.#left > 0);
+    const missed = this.#wakeups.missed(leases.length === wanted && this.#acquire_ahead.pays && this.#left > 0);
     if (this.#again || !this.#accepting || missed) this.#fill();
     else if (leases.length < wanted) void this.#rest();
     else this.#endIfDone();
@@ -211,18 +211,18 @@ export class WorkerPool {
 
   #giveBack(lease: Lease): void {
     this.#left += 1;
-    this.#endings.keep(this.#manager.release(lease, { end: NOT_STARTED }), lease);
-    if (this.#accepting) this.#news.missed(false);
+    this.#settles.keep(this.#manager.release(lease, { end: NOT_STARTED }), lease);
+    if (this.#accepting) this.#wakeups.missed(false);
   }
 
   #begin(lease: Lease): void {
     const attempt = new Attempt(lease, this.#attempt_options);
     this.#running.add(attempt);
-    this.#endings.keep(attempt.settled, lease);
+    this.#settles.keep(attempt.settled, lease);
     const started_ms = this.#options.clock.mono_ms();
     const freed = () => {
       this.#running.delete(attempt);
-      this.#ahead.observe(this.#options.clock.mono_ms() - started_ms);
+      this.#acquire_ahead.observe(this.#options.clock.mono_ms() - started_ms);
       this.#fill();
     };
     attempt.ended.then(freed, freed);
@@ -268,7 +268,7 @@ export class WorkerPool {
   }
 
   get #idle(): boolean {
-    return this.#running.size + this.#endings.size + this.#ahead.size === 0;
+    return this.#running.size + this.#settles.size + this.#acquire_ahead.size === 0;
   }
 
   #endIfDone(): void {
@@ -279,13 +279,13 @@ export class WorkerPool {
   async #end(error: unknown): Promise<void> {
     if (this.#stopped) return;
     this.#stopped = true;
-    this.#news.end();
+    this.#wakeups.end();
     this.#cancelPoll();
     this.#cancelDrain();
     this.#cancelDue();
     await this.#sweep.stop();
     rmSync(this.#attempt_options.scratch, { recursive: true, force: true });
-    const left = await this.#endings.left();
+    const left = await this.#settles.left();
     // Its record only tells people; a worker that has done its work has not failed because of it.
     if (left === null) await this.#registration.end().catch(() => {});
     else this.#registration.leave();

@@ -6,7 +6,7 @@ const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;
 const GIVE_UP_AFTER_MS = 30_000;
 
-export class Patience {
+export class StoreTrouble {
   readonly #clock: Clock;
   #since_ms: number | null = null;
   #pause_ms = FIRST_PAUSE_MS;

@@ -8,7 +8,7 @@ import type { Store } from "../store/store.ts";
 /** So many full answers in a row show that there is work enough. */
 const FULL_ANSWERS = 16;
 
-export class News {
+export class Wakeups {
   readonly #store: Store;
   readonly #onNews: () => void;
   #unwatch: (() => void) | null = null;

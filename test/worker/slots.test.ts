@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import type { Lease } from "../../src/leasing/lease.ts";
-import { Ahead } from "../../src/worker/acquire_ahead.ts";
-import { Patience } from "../../src/worker/store_trouble.ts";
+import { AcquireAhead } from "../../src/worker/acquire_ahead.ts";
+import { StoreTrouble } from "../../src/worker/store_trouble.ts";
 import { Slots } from "../../src/worker/slots.ts";
 import { ManualClock } from "../support/clock.ts";
 import { poolTest } from "./pools.ts";
@@ -147,7 +147,7 @@ describe("a worker that makes room for urgent work", () => {
 describe("patience with a store in trouble", () => {
   test("waits longer each time, up to a limit, and gives up in the end", async () => {
     const clock = new ManualClock();
-    const patience = new Patience(clock);
+    const patience = new StoreTrouble(clock);
     const pauses: (number | null)[] = [];
     for (let pause = patience.next(); ; pause = patience.next()) {
       pauses.push(pause);
@@ -164,12 +164,12 @@ describe("patience with a store in trouble", () => {
 describe("leases acquired ahead", () => {
   const lease = (name: string): Lease => ({ name }) as unknown as Lease;
 
-  function aheadOf(clock: ManualClock): { ahead: Ahead; returned: unknown[] } {
+  function aheadOf(clock: ManualClock): { ahead: AcquireAhead; returned: unknown[] } {
     const returned: unknown[] = [];
-    return { ahead: new Ahead({ clock, giveBack: (given) => returned.push(given) }), returned };
+    return { ahead: new AcquireAhead({ clock, giveBack: (given) => returned.push(given) }), returned };
   }
 
-  function shortJobs(ahead: Ahead): void {
+  function shortJobs(ahead: AcquireAhead): void {
     for (let job = 0; job < 30; job++) ahead.observe(3);
   }
 

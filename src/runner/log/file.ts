@@ -31,8 +31,8 @@ export class LogFile {
     this.#at_line_start = bytes[bytes.length - 1] === 10;
   }
 
-  close(ending: string): void {
-    this.#write(new TextEncoder().encode(`${this.#at_line_start ? "" : "\n"}[${ending}]\n`));
+  close(how: string): void {
+    this.#write(new TextEncoder().encode(`${this.#at_line_start ? "" : "\n"}[${how}]\n`));
     closeSync(this.#fd);
   }
 
