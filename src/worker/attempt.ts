@@ -30,7 +30,7 @@ import { persist } from "./persist.ts";
 import type { Report } from "../core/report.ts";
 import { silenceText, silenceWarning } from "./messages.ts";
 import { RepeatedTrouble } from "../core/repeated_trouble.ts";
-import { jobVariables } from "./environment.ts";
+import { jobVariables } from "../runner/environment.ts";
 
 export interface AttemptOptions {
   manager: LeaseManager;

@@ -10,7 +10,7 @@ import { SHARED_FLAGS } from "../../../src/cli/shared.ts";
 import { READERS } from "../../../src/commands/doctor/setting_checks.ts";
 import { COMMAND_SETTINGS, SHARED_SETTINGS, variableName } from "../../../src/config/settings.ts";
 import { LeaseError } from "../../../src/core/errors.ts";
-import { jobVariables } from "../../../src/worker/environment.ts";
+import { jobVariables } from "../../../src/runner/environment.ts";
 
 let folder: string;
 beforeAll(() => {
