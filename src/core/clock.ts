@@ -19,6 +19,19 @@ export function sleep(clock: Clock, delay_ms: number): Promise<void> {
   });
 }
 
+/** Calls `fn` every so often; the returned function ends it. */
+export function every(clock: Clock, interval_ms: number, fn: () => void): () => void {
+  let cancel = () => {};
+  const again = () => {
+    cancel = clock.after(interval_ms, () => {
+      again();
+      fn();
+    });
+  };
+  again();
+  return () => cancel();
+}
+
 /** Clocks that part by more than this were set, or the machine slept; less is drift. */
 export const JUMP_MS = 1_000;
 

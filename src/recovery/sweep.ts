@@ -7,17 +7,16 @@
 import { JUMP_TRUST_MS } from "../core/clock.ts";
 import type { Clock, MachineTime, Random } from "../core/clock.ts";
 import { errorText, isStoreTrouble } from "../core/errors.ts";
-import type { SweepCounts, WorkerRecord } from "../core/records.ts";
+import type { LogChunk, SweepCounts, WorkerRecord } from "../core/records.ts";
+import { RepeatedTrouble } from "../core/report.ts";
 import { isRefusal, transition, type Change } from "../core/transition.ts";
 import { host, isProvenDead, machineTime } from "../platform/machine.ts";
 import type { ExpiredLease } from "../store/queries.ts";
 import type { RecoverRequest } from "../store/store.ts";
 import type { HousekeepingOptions } from "./housekeeping.ts";
 import { keepHouse } from "./housekeeping.ts";
-import { lastLines } from "./last_lines.ts";
-import { LAST_LINES } from "../runner/log/tail.ts";
+import { LAST_LINES, Tail } from "../runner/log/tail.ts";
 import { killLeftovers, MarkedLeftovers } from "./leftovers.ts";
-import { RepeatedTrouble } from "../core/repeated_trouble.ts";
 
 export interface RecoverySweepOptions extends HousekeepingOptions {
   clock: Clock;
@@ -28,8 +27,8 @@ export interface RecoverySweepOptions extends HousekeepingOptions {
   every_ms: number;
   /** Between two looks for workers that died on this machine, once started; none unless it is given. */
   dead_every_ms?: number;
-  /** Write an error checkpoint for each recovered job. */
-  checkpoints: boolean;
+  /** Write an error checkpoint for each recovered job; so it is unless told otherwise. */
+  checkpoints?: boolean;
   /** The machine's own, unless a test has another. */
   machine_time?: () => MachineTime;
 }
@@ -56,14 +55,7 @@ export class RecoverySweep {
     total_failed: 0,
     last_scan: null,
   };
-  #cancelTimer: (() => void) | null = null;
-  #cancelDead: (() => void) | null = null;
-  /** Counts the starts. */
-  #turns = 0;
-  #current: Promise<unknown> | null = null;
-  /** For dead workers. */
-  #looking: Promise<unknown> | null = null;
-
+  #loops: Loop[] = [];
   readonly #trouble: RepeatedTrouble;
 
   constructor(options: RecoverySweepOptions) {
@@ -79,52 +71,38 @@ export class RecoverySweep {
   start(onScan: (counts: SweepCounts) => void = () => {}): void {
     if (this.#statistics.running) return;
     this.#statistics.running = true;
-    const turns = ++this.#turns;
-    const again = (delay_ms: number) => {
-      this.#cancelTimer = this.#options.clock.after(delay_ms, () => {
-        this.#current = this.scan()
-          .then(
-            (counts) => {
-              this.#trouble.over();
-              onScan(counts);
-            },
-            (error) => {
-              if (this.#trouble.again() !== null) this.#options.report("error", `sweep failed: ${errorText(error)}`);
-            },
-          )
-          .then(() => {
-            // Stopped, perhaps started anew, in the meantime: then this is not ours to go on with.
-            if (this.#statistics.running && this.#turns === turns) {
-              again(this.#options.every_ms * (0.9 + 0.2 * this.#options.random()));
-            }
-          });
-      });
+    const { clock, random, every_ms, dead_every_ms } = this.#options;
+    const sweep = async () => {
+      try {
+        const counts = await this.scan();
+        this.#trouble.over();
+        onScan(counts);
+      } catch (error) {
+        if (this.#trouble.tellNow()) this.#options.report("error", `sweep failed: ${errorText(error)}`);
+      }
     };
-    again(0);
-    if (this.#options.dead_every_ms !== undefined) this.#watchDead(turns, this.#options.dead_every_ms, onScan);
-  }
-
-  #watchDead(turns: number, every_ms: number, onScan: (counts: SweepCounts) => void): void {
-    this.#cancelDead = this.#options.clock.after(every_ms, () => {
-      const looked = this.scanDead().then((counts) => counts !== null && onScan(counts));
-      // The sweeps report a store that can't be used.
-      this.#looking = looked.catch(() => {});
-      void this.#looking.then(() => {
-        if (this.#statistics.running && this.#turns === turns) this.#watchDead(turns, every_ms, onScan);
-      });
-    });
+    this.#loops = [new Loop(clock, 0, () => every_ms * (0.9 + 0.2 * random()), sweep)];
+    if (dead_every_ms === undefined) return;
+    const look = async () => {
+      try {
+        const counts = await this.scanDead();
+        if (counts !== null) onScan(counts);
+      } catch {
+        // The sweeps report a store that can't be used.
+      }
+    };
+    this.#loops.push(new Loop(clock, dead_every_ms, () => dead_every_ms, look));
   }
 
   async stop(options: { wait?: boolean; timeout_ms?: number } = {}): Promise<void> {
     this.#statistics.running = false;
-    this.#cancelTimer?.();
-    this.#cancelDead?.();
-    if (options.wait === false || (this.#current ?? this.#looking) === null) return;
+    const under_way = this.#loops.map((loop) => loop.end()).filter((work) => work !== null);
+    if (options.wait === false || under_way.length === 0) return;
     let cancelLate = () => {};
     const late = new Promise<void>((done) => {
       cancelLate = this.#options.clock.after(options.timeout_ms ?? 10_000, done);
     });
-    await Promise.race([Promise.all([this.#current, this.#looking]), late]);
+    await Promise.race([Promise.all(under_way), late]);
     cancelLate();
   }
 
@@ -160,7 +138,7 @@ export class RecoverySweep {
   }
 
   async #recoverAll(dead: readonly WorkerRecord[], grace_ms: number): Promise<SweepCounts> {
-    const { store, clock, checkpoints } = this.#options;
+    const { store, clock, checkpoints = true } = this.#options;
     const started_ms = clock.mono_ms();
     const counts = noCounts();
     const dead_holders = dead.map(({ id }) => id);
@@ -235,7 +213,7 @@ export class RecoverySweep {
   }
 
   #decide(lease: ExpiredLease, now_ms: number): RecoverRequest | null {
-    const { random, grace_ms, checkpoints } = this.#options;
+    const { random, grace_ms, checkpoints = true } = this.#options;
     const { job, attempt, expires_at_ms } = lease;
     const cause = lease.holder_dead ? "lost" : "expired";
     const change = transition(job, { type: "recover", cause, grace_ms }, { now_ms, random });
@@ -264,6 +242,40 @@ export class RecoverySweep {
     this.#statistics.total_failed += counts.failed;
     this.#statistics.last_scan = counts;
   }
+}
+
+/** Work that is done again and again until it is ended, never twice at once. */
+class Loop {
+  #cancelTimer = () => {};
+  #under_way: Promise<void> | null = null;
+  #ended = false;
+
+  constructor(clock: Clock, first_ms: number, next_ms: () => number, work: () => Promise<void>) {
+    const after = (delay_ms: number) => {
+      this.#cancelTimer = clock.after(delay_ms, () => {
+        this.#under_way = work().then(() => {
+          this.#under_way = null;
+          if (!this.#ended) after(next_ms());
+        });
+      });
+    };
+    after(first_ms);
+  }
+
+  /** What of it is still under way. */
+  end(): Promise<void> | null {
+    this.#ended = true;
+    this.#cancelTimer();
+    return this.#under_way;
+  }
+}
+
+/** Nobody can be asked about the attempt any more: what of its log reached the store must do. */
+function lastLines(chunks: readonly LogChunk[]): string[] {
+  if (chunks.length === 0) return [];
+  const tail = new Tail();
+  for (const chunk of chunks) tail.addChunk(chunk);
+  return tail.lines(LAST_LINES);
 }
 
 function withLastLine(change: Change, last_line: string | null): Change {

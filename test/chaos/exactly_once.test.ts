@@ -51,7 +51,7 @@ describe("a lease that was taken ahead", () => {
   test("is given back after its own time, not after that of another that was started long ago", async () => {
     const clock = new ManualClock();
     const returned: Lease[] = [];
-    const ahead = new AcquireAhead({ clock, giveBack: (lease) => void returned.push(lease) });
+    const ahead = new AcquireAhead(clock, (lease) => void returned.push(lease));
     const [first, second, third] = [{}, {}, {}] as [Lease, Lease, Lease];
     ahead.add(first);
     await clock.advance(60);

@@ -43,25 +43,22 @@ export async function watched(b: Bench, options: WatchOptions = {}): Promise<Wat
     enabled: options.extended ?? false,
   });
   const detach = extender.attach(lease, heartbeat);
-  const watch: SilenceWatch = new SilenceWatch({
-    lease,
-    heartbeat,
-    manager,
-    clock: b.clock,
-    timeout_ms: options.timeout_ms ?? null,
-    grace_ms: GRACE_MS,
-    onHalfSilent: () => say("warn"),
-    onStop: (cause) => {
-      say(cause);
-      detach();
-      watch.stopping(GRACE_MS);
+  const watch: SilenceWatch = new SilenceWatch(
+    { lease, heartbeat, manager, clock: b.clock, timeout_ms: options.timeout_ms ?? null, grace_ms: GRACE_MS },
+    {
+      halfSilent: () => say("warn"),
+      stop: (cause) => {
+        say(cause);
+        detach();
+        watch.stopping(GRACE_MS);
+      },
+      lost: (why) => {
+        say(`lost: ${why}`);
+        detach();
+        watch.end();
+      },
     },
-    onLost: (why) => {
-      say(`lost: ${why}`);
-      detach();
-      watch.end();
-    },
-  });
+  );
   return { lease, heartbeat, watch, said };
 }
 

@@ -92,17 +92,14 @@ export class SimTask {
       onFailure: () => options.note("extension failed"),
     });
     this.#detach = extender.attach(lease, this.#heartbeat);
-    this.#silence = new SilenceWatch({
-      lease,
-      manager,
-      clock,
-      heartbeat: this.#heartbeat,
-      timeout_ms: null,
-      grace_ms: KILL_GRACE_MS,
-      onHalfSilent: () => options.note("half silent"),
-      onStop: (cause) => this.stop(cause),
-      onLost: (why) => this.#lose(why.startsWith("it") ? "fenced" : why),
-    });
+    this.#silence = new SilenceWatch(
+      { lease, manager, clock, heartbeat: this.#heartbeat, timeout_ms: null, grace_ms: KILL_GRACE_MS },
+      {
+        halfSilent: () => options.note("half silent"),
+        stop: (cause) => this.stop(cause),
+        lost: (why) => this.#lose(why.startsWith("it") ? "fenced" : why),
+      },
+    );
   }
 
   get child(): "running" | "stopping" | "dead" {

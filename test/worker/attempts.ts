@@ -1,15 +1,18 @@
 /** Attempts with real children on a store and a clock that the test owns. */
 
 import { test } from "bun:test";
-import { existsSync, mkdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, readFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { calibrate } from "../../src/core/calibration.ts";
 import type { Job } from "../../src/core/job.ts";
 import type { Lease } from "../../src/leasing/lease.ts";
 import { LeaseManager } from "../../src/leasing/manager.ts";
 import { host } from "../../src/platform/machine.ts";
-import { Attempt, type AttemptOptions } from "../../src/worker/attempt.ts";
+import { Attempt, type AttemptContext } from "../../src/worker/attempt.ts";
 import { LogFlusher } from "../../src/worker/log_flusher.ts";
-import { decodeChunk, type LogCapture } from "../../src/runner/log/capture.ts";
+import type { LogCapture } from "../../src/runner/log/capture.ts";
+import { decodeChunk } from "../../src/runner/log/chunk.ts";
+import { ResultFolder } from "../../src/runner/result_file.ts";
 import type { Store } from "../../src/store/store.ts";
 import { Bench, intercept, LEASE_MS } from "../leasing/fixture.ts";
 import type { JobOverrides } from "../support/jobs.ts";
@@ -48,6 +51,12 @@ export interface Started {
 export class AttemptBench extends Bench {
   /** What was reported, as `level: message`. */
   readonly reports: string[] = [];
+  readonly #results = new ResultFolder(`test-${basename(this.folder)}`);
+
+  override async dispose(): Promise<void> {
+    this.#results.remove();
+    await super.dispose();
+  }
 
   file(name: string): string {
     return join(this.folder, name);
@@ -69,34 +78,34 @@ export class AttemptBench extends Bench {
   }
 
   /** Enqueues a job, acquires it and starts it. */
-  async start(job: JobOverrides, options: Partial<AttemptOptions> = {}, verbs: Partial<Store> = {}): Promise<Started> {
+  async start(job: JobOverrides, options: Partial<AttemptContext> = {}, verbs: Partial<Store> = {}): Promise<Started> {
     const manager = this.localManager(verbs);
     const lease = await this.granted(job, manager);
     return this.begin(lease, { manager, ...options });
   }
 
-  begin(lease: Lease, options: Partial<AttemptOptions> & { manager: LeaseManager }): Started {
+  begin(lease: Lease, options: Partial<AttemptContext> & { manager: LeaseManager }): Started {
     const logs = new ListeningFlusher(options.manager.store, this.clock);
-    const scratch = this.file("scratch");
-    mkdirSync(scratch, { recursive: true });
-    const attempt = new Attempt(lease, {
+    const context: AttemptContext = {
       clock: this.clock,
       report: (level, text) => this.reports.push(`${level}: ${text}`),
       logs,
+      results: this.#results,
       store_url: this.path,
+      times: calibrate({ lease_ms: LEASE_MS }),
       handler: [],
       beat: "output",
-      interval_ms: (lease_ms) => lease_ms / 10,
+      learn: false,
       kill_grace_ms: 10_000,
       log_dir: null,
-      scratch,
       ...options,
-    });
+    };
+    const attempt = new Attempt(lease, context, { settleWithin: () => 0, givesUpSettles: () => false });
     return { attempt, id: lease.job.id, lease, printed: (bytes) => logs.printed(bytes) };
   }
 
   /** Runs a shell script as a job to its settled end. */
-  async run(text: string, job: JobOverrides = {}, options: Partial<AttemptOptions> = {}): Promise<Job> {
+  async run(text: string, job: JobOverrides = {}, options: Partial<AttemptContext> = {}): Promise<Job> {
     const { attempt, id } = await this.start({ argv: ["/bin/sh", "-c", text], ...job }, options);
     await attempt.settled;
     return this.job(id);

@@ -51,7 +51,7 @@ describe("a worker", () => {
   test("tells about itself while it works", async (b) => {
     const [id] = await b.scripts(`echo go > ${b.file("go")}; sleep 60`);
     const pool = b.pool();
-    expect(pool.statistics()).toMatchObject({ state: "working", slots: { total: 2, idle: 2, processing: 0 } });
+    expect(pool.statistics()).toMatchObject({ state: "starting", slots: { total: 2, idle: 2, processing: 0 } });
     await pool.start();
     await b.written("go");
     const { current, ...rest } = pool.statistics();

@@ -144,20 +144,20 @@ describe("a worker that makes room for urgent work", () => {
   });
 });
 
-describe("patience with a store in trouble", () => {
-  test("waits longer each time, up to a limit, and gives up in the end", async () => {
+describe("trouble with a store", () => {
+  test("is waited out longer each time, up to a limit, and not for ever", async () => {
     const clock = new ManualClock();
-    const patience = new StoreTrouble(clock);
+    const trouble = new StoreTrouble(clock);
     const pauses: (number | null)[] = [];
-    for (let pause = patience.next(); ; pause = patience.next()) {
+    for (let pause = trouble.nextPause(); ; pause = trouble.nextPause()) {
       pauses.push(pause);
       if (pause === null) break;
       await clock.advance(pause);
     }
     expect(pauses.slice(0, 8)).toEqual([100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]);
     expect(pauses.at(-1)).toBeNull();
-    patience.restore();
-    expect(patience.next()).toBe(100);
+    trouble.over();
+    expect(trouble.nextPause()).toBe(100);
   });
 });
 
@@ -166,7 +166,7 @@ describe("leases acquired ahead", () => {
 
   function aheadOf(clock: ManualClock): { ahead: AcquireAhead; returned: unknown[] } {
     const returned: unknown[] = [];
-    return { ahead: new AcquireAhead({ clock, giveBack: (given) => returned.push(given) }), returned };
+    return { ahead: new AcquireAhead(clock, (given) => returned.push(given)), returned };
   }
 
   function shortJobs(ahead: AcquireAhead): void {

@@ -18,31 +18,36 @@ function listener() {
 
 const MANY = 100;
 
-describe("wakeups", () => {
-  test("are listened to by whoever got less than it asked for, which may have missed some before", () => {
+describe("wake-ups", () => {
+  test("come to whoever listens, once per commit however often it was told to", () => {
     const { wakeups, watching, heard } = listener();
-    expect(wakeups.missed(false)).toBe(true);
-    expect(wakeups.missed(false)).toBe(false);
-    expect(watching.size).toBe(1);
+    expect(wakeups.listening).toBe(false);
+    wakeups.listen();
+    wakeups.listen();
+    expect([wakeups.listening, watching.size]).toEqual([true, 1]);
     for (const changed of watching) changed();
     expect(heard()).toBe(1);
   });
 
   test("are not listened to any more after many full answers in a row, until one is not full", () => {
     const { wakeups, watching } = listener();
-    wakeups.missed(false);
+    wakeups.listen();
     for (let i = 0; i < MANY; i++) {
-      expect(wakeups.missed(true)).toBe(false);
+      wakeups.countFullAnswer();
       if (i === 0) expect(watching.size).toBe(1);
     }
-    expect(watching.size).toBe(0);
-    expect(wakeups.missed(false)).toBe(true);
+    expect([wakeups.listening, watching.size]).toEqual([false, 0]);
+    wakeups.listen();
     expect(watching.size).toBe(1);
   });
 
   test("are listened to on while full answers are few", () => {
     const { wakeups, watching } = listener();
-    for (let i = 0; i < MANY; i++) wakeups.missed(i % 10 !== 0);
+    wakeups.listen();
+    for (let i = 0; i < MANY; i++) {
+      if (i % 10 === 0) wakeups.listen();
+      else wakeups.countFullAnswer();
+    }
     expect(watching.size).toBe(1);
   });
 
@@ -53,12 +58,14 @@ describe("wakeups", () => {
       throw new Error("ENOSPC: no space left on device, watch");
     };
     const wakeups = new Wakeups({ watch } as unknown as Store, () => {});
-    expect([wakeups.missed(false), wakeups.missed(false), tries]).toEqual([false, false, 2]);
+    wakeups.listen();
+    wakeups.listen();
+    expect([wakeups.listening, tries]).toEqual([false, 2]);
   });
 
   test("end", () => {
     const { wakeups, watching } = listener();
-    wakeups.missed(false);
+    wakeups.listen();
     wakeups.end();
     expect(watching.size).toBe(0);
   });

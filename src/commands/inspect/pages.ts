@@ -3,7 +3,6 @@
 import type { Job } from "../../core/job.ts";
 import { conclude, subjectOf, type Learned } from "../../core/learning.ts";
 import { Tail } from "../../runner/log/tail.ts";
-import { decodeChunk } from "../../runner/log/capture.ts";
 import type { Store } from "../../store/store.ts";
 import { jobText, type JobPage } from "../../view/job.ts";
 import { jobDetailJson } from "../../view/json.ts";
@@ -80,7 +79,7 @@ class LogEnds {
     for (;;) {
       const chunks = await store.logs({ job: id, attempt, from: end.from, limit: CHUNKS });
       for (const chunk of chunks) {
-        for (const { bytes } of decodeChunk(chunk)) end.tail.add(bytes);
+        end.tail.addChunk(chunk);
         end.from = chunk.start + chunk.bytes;
       }
       if (chunks.length < CHUNKS) return end.tail.lines(LAST_LINES);

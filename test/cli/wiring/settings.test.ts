@@ -193,7 +193,7 @@ describe("the table of settings", () => {
     ];
     expect(new Set(names).size).toBe(names.length);
     // The store is the job's own on purpose: what it enqueues goes where it came from.
-    const told = jobVariables({ job: {}, grant: {} } as never, { manager: {} } as never, "");
+    const told = jobVariables({ job: {} } as never);
     expect(names.filter((name) => name in told)).toEqual(["LEASE_STORE"]);
   });
 });
