@@ -6,11 +6,10 @@
  * others run is only ever left.
  */
 
-import { forcedGrace, type LeaseTimes } from "../core/calibration.ts";
-import type { Clock, Random } from "../core/clock.ts";
+import { forcedGrace } from "../core/calibration.ts";
+import type { Random } from "../core/clock.ts";
 import { assert, errorText, LeaseError } from "../core/errors.ts";
 import { isFinished, type Job, type NewJob } from "../core/job.ts";
-import type { Report } from "../core/report.ts";
 import type { Lease } from "../leasing/lease.ts";
 import { LeaseManager } from "../leasing/manager.ts";
 import { host } from "../platform/machine.ts";
@@ -19,7 +18,7 @@ import { RecoverySweep } from "../recovery/sweep.ts";
 import { ResultFolder } from "../runner/result_file.ts";
 import type { Store } from "../store/store.ts";
 import { NOT_STARTED } from "../worker/acquire_ahead.ts";
-import { Attempt, type AttemptContext, type AttemptOwner } from "../worker/attempt.ts";
+import { Attempt, type AttemptOptions, type AttemptOwner } from "../worker/attempt.ts";
 import { CancelWatch } from "../worker/cancel_watch.ts";
 import { LogFlusher } from "../worker/log_flusher.ts";
 import { settledText } from "../worker/messages.ts";
@@ -27,15 +26,10 @@ import { Registration } from "../worker/registration.ts";
 import { StoreTrouble } from "../worker/store_trouble.ts";
 import { LogReader } from "./log_reader.ts";
 
-export interface ForegroundOptions {
+export interface ForegroundOptions extends AttemptOptions {
   store: Store;
-  clock: Clock;
   random: Random;
-  report: Report;
-  store_url: string;
   version: string;
-  times: LeaseTimes;
-  kill_grace_ms: number | null;
   /** Never run it here. */
   remote: boolean;
   /** What the job prints; a promise holds back more of it. */
@@ -51,7 +45,6 @@ export class Foreground {
   readonly #registration: Registration;
   readonly #manager: LeaseManager;
   readonly #sweep: RecoverySweep;
-  readonly #attempts: AttemptContext;
   readonly #owner: AttemptOwner;
   readonly #store_trouble: StoreTrouble;
   readonly #running = new Set<Attempt>();
@@ -75,36 +68,22 @@ export class Foreground {
 
   constructor(options: ForegroundOptions) {
     this.#options = options;
-    const { store, clock, random, report, store_url, version, times, kill_grace_ms } = options;
+    const { store, clock, random, report, store_url, version, times } = options;
     const activity = () => ({ slots: 1, draining: this.#stop !== null, ...this.#totals });
     const about = { name: "lease run", version, queues: [], task: null };
     this.#registration = new Registration({ store, clock, random, activity, ...about });
     const worker_id = this.#registration.id;
     this.#manager = new LeaseManager({ store, clock, random, host, worker_id, lease_ms: times.lease_ms });
-    this.#sweep = new RecoverySweep({
-      store,
-      clock,
-      random,
-      report,
-      store_url,
-      grace_ms: times.sweep_grace_ms,
-      every_ms: times.sweep_every_ms,
-    });
-    this.#attempts = {
+    const { sweep_grace_ms: grace_ms, sweep_every_ms: every_ms } = times;
+    this.#sweep = new RecoverySweep({ store, clock, random, report, store_url, grace_ms, every_ms });
+    this.#owner = {
       manager: this.#manager,
-      clock,
-      report,
       logs: new LogFlusher(store, clock),
       results: new ResultFolder(worker_id),
-      store_url,
-      times,
-      handler: [],
-      beat: "output",
-      learn: false,
-      kill_grace_ms,
-      log_dir: null,
+      settleWithin: () => 0,
+      givesUpSettles: () => false,
+      printed: options.print,
     };
-    this.#owner = { settleWithin: () => 0, givesUpSettles: () => false, printed: options.print };
     this.#store_trouble = new StoreTrouble(clock);
     this.#cancels = new CancelWatch({ store, clock, worker_id, running: this.#running });
   }
@@ -170,7 +149,7 @@ export class Foreground {
   async end(): Promise<void> {
     if (this.#granted !== null) await this.#refuse(this.#granted);
     if (this.#registered === null) return;
-    this.#attempts.results.remove();
+    this.#owner.results.remove();
     await this.#registration.end().catch(() => {});
   }
 
@@ -261,7 +240,7 @@ export class Foreground {
   async #runHere(lease: Lease): Promise<void> {
     const { report } = this.#options;
     if (this.#stop !== null) return this.#refuse(lease);
-    const attempt = new Attempt(lease, this.#attempts, this.#owner);
+    const attempt = new Attempt(lease, this.#options, this.#owner);
     this.#running.add(attempt);
     this.#granted = null;
     const timer = setInterval(() => this.#cancels.lookSoon(), LOOK_EVERY_MS);
@@ -320,7 +299,7 @@ export class Foreground {
 
   #register(): Promise<void> {
     this.#registered ??= this.#registration.register().then(() => {
-      this.#attempts.results.make();
+      this.#owner.results.make();
     });
     return this.#registered;
   }

@@ -33,28 +33,30 @@ import type { LogFlusher } from "./log_flusher.ts";
 import { extensionText, silenceWarning, stoppedText } from "./messages.ts";
 import { writeWhileLeased } from "./store_trouble.ts";
 
-/** What all attempts of a worker have in common. */
-export interface AttemptContext {
-  manager: LeaseManager;
+/** What a worker is told that is the same for all its attempts. */
+export interface AttemptOptions {
   clock: Clock;
   report: Report;
-  logs: LogFlusher;
-  results: ResultFolder;
   /** What LEASE_STORE tells the job. */
   store_url: string;
   times: LeaseTimes;
-  /** Goes before the job's own words. */
-  handler: readonly string[];
-  /** For jobs that set none. */
-  beat: Beat;
-  learn: boolean;
   /** Between TERM and KILL of a cancelled job; null never kills. */
   kill_grace_ms: number | null;
-  log_dir: string | null;
+  /** Goes before the job's own words. */
+  handler?: readonly string[];
+  /** For jobs that set none. */
+  beat?: Beat;
+  /** The lease of jobs that set none is learned. */
+  learn?: boolean;
+  /** Where whole logs are kept as plain files. */
+  log_dir?: string | null;
 }
 
 /** The worker, as its attempts see it. */
 export interface AttemptOwner {
+  readonly manager: LeaseManager;
+  readonly logs: LogFlusher;
+  readonly results: ResultFolder;
   /** How long a settle may wait to share a commit. */
   settleWithin(): number;
   /** A settle that can't be written is given up at once. */
@@ -75,7 +77,7 @@ export class Attempt {
   /** The job's program is over and its slot free. */
   readonly ended: Promise<AttemptEnd>;
   readonly settled: Promise<Release>;
-  readonly #context: AttemptContext;
+  readonly #options: AttemptOptions;
   readonly #owner: AttemptOwner;
   readonly #beat: Beat;
   readonly #interval_ms: number;
@@ -94,20 +96,20 @@ export class Attempt {
   #stopExtending = () => {};
   readonly #cancelTimers: (() => void)[] = [];
 
-  constructor(lease: Lease, context: AttemptContext, owner: AttemptOwner) {
-    const { clock, times, learn, logs } = context;
+  constructor(lease: Lease, options: AttemptOptions, owner: AttemptOwner) {
+    const { clock, beat = "output", learn = false } = options;
     const { settings } = lease.job;
     this.lease = lease;
-    this.#context = context;
+    this.#options = options;
     this.#owner = owner;
-    this.#beat = settings.beat ?? context.beat;
-    this.#interval_ms = intervalOf(lease.lease_ms, times);
+    this.#beat = settings.beat ?? beat;
+    this.#interval_ms = intervalOf(lease.lease_ms, options.times);
     this.#heartbeat = new Heartbeat(clock, (error) => this.#say("error", `a callback failed: ${error}`));
     const learned = (settings.lease_ms ?? (learn ? "auto" : null)) === "auto";
     this.#gaps = learned ? new BeatGaps(this.#heartbeat, clock) : null;
     this.#extension_trouble = new RepeatedTrouble(clock);
     this.#capture = new LogCapture(settings.log_limit_bytes);
-    this.#log = logs.add(lease, this.#capture);
+    this.#log = owner.logs.add(lease, this.#capture);
     this.ended = this.#clearLeftovers()
       .then(() => this.#start())
       .then((run) => (run === null ? NEVER_RAN : this.#watch(run)))
@@ -130,7 +132,7 @@ export class Attempt {
     this.lease.cancel_requested = true;
     if (this.#run?.exited === true) return;
     if (this.#stop === null) this.#say("info", "cancel requested, stopping it");
-    this.#stopFor("cancelled", "cancelled", this.#context.kill_grace_ms);
+    this.#stopFor("cancelled", "cancelled", this.#options.kill_grace_ms);
   }
 
   /** The worker needs the slot: the job goes back to the queue. */
@@ -148,7 +150,7 @@ export class Attempt {
   async #clearLeftovers(): Promise<void> {
     const { job, token, grant } = this.lease;
     if (token === 1) return;
-    const { store_url, clock } = this.#context;
+    const { store_url, clock } = this.#options;
     const leftovers = { job: job.id, before_token: token, process: grant.previous };
     await killLeftovers(leftovers, new MarkedLeftovers(store_url), clock);
   }
@@ -157,11 +159,11 @@ export class Attempt {
   #start(): JobRun | null {
     if (this.lease.remaining() <= 0) this.#lose("it ran out before the start");
     if (this.#stop !== null) return null;
-    const { manager, clock, results, store_url, log_dir, handler } = this.#context;
+    const { clock, store_url, log_dir = null, handler = [] } = this.#options;
     const { job, grant } = this.lease;
     const { checkpoint } = grant;
-    const { worker_id } = manager;
-    const output_path = results.pathFor(job.id, job.token);
+    const { worker_id } = this.#owner.manager;
+    const output_path = this.#owner.results.pathFor(job.id, job.token);
     const argv = [...handler, ...job.argv];
     this.#file = openLogFile(log_dir, job.id, job.token, argv, (error) =>
       this.#say("warn", `its log file can't be written: ${errorText(error)}`),
@@ -185,7 +187,8 @@ export class Attempt {
 
   /** Extends the lease on its beats, and stops it when it is silent, out of time or not ours any more. */
   async #watch(run: JobRun): Promise<Outcome> {
-    const { clock, manager, kill_grace_ms } = this.#context;
+    const { clock, kill_grace_ms } = this.#options;
+    const { manager } = this.#owner;
     const { lease } = this;
     const heartbeat = this.#heartbeat;
     const grace_ms = forcedGrace(kill_grace_ms);
@@ -234,7 +237,7 @@ export class Attempt {
   }
 
   async #settle(end: AttemptEnd): Promise<Release> {
-    const { clock, manager } = this.#context;
+    const { clock } = this.#options;
     const options = {
       end,
       process: this.#process,
@@ -246,7 +249,7 @@ export class Attempt {
     const release = await writeWhileLeased(this.lease, clock, {
       write: async () => {
         await this.#log.finish();
-        return manager.release(this.lease, options);
+        return this.#owner.manager.release(this.lease, options);
       },
       givesUp: () => this.#owner.givesUpSettles(),
       failed: (error) => {
@@ -258,14 +261,15 @@ export class Attempt {
   }
 
   #started(pid: number): void {
-    const { clock, manager } = this.#context;
+    const { clock } = this.#options;
+    const { store } = this.#owner.manager;
     const { job, token } = this.lease;
     // Its start time is asked for later: while a program is being loaded the kernel keeps whoever asks waiting.
     this.#process = { boot_id: bootId(), pid, pid_started: 0 };
     this.#heartbeat.beat(0);
     const noteProcess = () => {
       this.#process = identify(pid);
-      manager.store.noteProcess([{ id: job.id, token, ...this.#process }]).catch(() => {});
+      store.noteProcess([{ id: job.id, token, ...this.#process }]).catch(() => {});
     };
     this.#cancelTimers.push(clock.after(NOTE_AFTER_MS, noteProcess));
     if (this.#beat === "timer") this.#cancelTimers.push(every(clock, this.#interval_ms, () => this.#heartbeat.beat()));
@@ -311,6 +315,6 @@ export class Attempt {
   }
 
   #say(level: Level, text: string): void {
-    this.#context.report(level, `job ${this.lease.job.id}: ${text}`);
+    this.#options.report(level, `job ${this.lease.job.id}: ${text}`);
   }
 }

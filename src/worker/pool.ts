@@ -11,11 +11,10 @@
  * due, and at every poll as the net below.
  */
 
-import { forcedGrace, type LeaseTimes } from "../core/calibration.ts";
-import { every, type Clock, type Random } from "../core/clock.ts";
+import { forcedGrace } from "../core/calibration.ts";
+import { every, type Random } from "../core/clock.ts";
 import { errorText } from "../core/errors.ts";
-import type { Beat } from "../core/job.ts";
-import { RepeatedTrouble, type Report } from "../core/report.ts";
+import { RepeatedTrouble } from "../core/report.ts";
 import { slotStates, type Scaling, type SlotStates } from "../core/scaling.ts";
 import type { Lease } from "../leasing/lease.ts";
 import { LeaseManager, type Release } from "../leasing/manager.ts";
@@ -24,7 +23,7 @@ import { RecoverySweep } from "../recovery/sweep.ts";
 import { ResultFolder } from "../runner/result_file.ts";
 import type { Store } from "../store/store.ts";
 import { AcquireAhead, NOT_STARTED } from "./acquire_ahead.ts";
-import { Attempt, type AttemptContext, type AttemptOwner } from "./attempt.ts";
+import { Attempt, type AttemptOptions, type AttemptOwner } from "./attempt.ts";
 import { CancelWatch } from "./cancel_watch.ts";
 import { InFlightSettles } from "./in_flight_settles.ts";
 import { LogFlusher } from "./log_flusher.ts";
@@ -35,26 +34,16 @@ import { StoreTrouble } from "./store_trouble.ts";
 import { whatIsLeft, type Served } from "./until_empty.ts";
 import { Wakeups } from "./wakeups.ts";
 
-export interface WorkerPoolOptions extends Served {
+export interface WorkerPoolOptions extends Served, AttemptOptions {
   store: Store;
-  clock: Clock;
   random: Random;
-  report: Report;
-  store_url: string;
   version: string;
   name: string | null;
   slots: number;
   /** Between two bounds instead of a fixed number. */
   scaling?: Scaling | null;
-  times: LeaseTimes;
-  /** The lease of jobs that set none is learned. */
-  learn?: boolean;
-  beat: Beat;
-  handler: readonly string[];
-  kill_grace_ms: number | null;
   poll_ms: number;
   sweep: boolean;
-  log_dir: string | null;
   /** Give back a job for one that is more urgent by at least 100. */
   preempt?: boolean;
   /** Ends when there is nothing left to do. */
@@ -92,7 +81,6 @@ export class WorkerPool {
   readonly #sweep: RecoverySweep;
   readonly #slots: Slots;
   readonly #running = new Set<Attempt>();
-  readonly #attempts: AttemptContext;
   readonly #owner: AttemptOwner;
   readonly #settles: InFlightSettles;
   readonly #acquire_ahead: AcquireAhead;
@@ -131,31 +119,13 @@ export class WorkerPool {
     const worker_id = this.#registration.id;
     const lease_ms = learn ? 0 : times.lease_ms;
     this.#manager = new LeaseManager({ store, clock, random, host, worker_id, lease_ms });
-    this.#sweep = new RecoverySweep({
-      store,
-      clock,
-      random,
-      report,
-      store_url,
-      grace_ms: times.sweep_grace_ms,
-      every_ms: times.sweep_every_ms,
-      dead_every_ms: DEAD_EVERY_MS,
-    });
-    this.#attempts = {
+    const { sweep_grace_ms: grace_ms, sweep_every_ms: every_ms } = times;
+    const swept = { store, clock, random, report, store_url, grace_ms, every_ms, dead_every_ms: DEAD_EVERY_MS };
+    this.#sweep = new RecoverySweep(swept);
+    this.#owner = {
       manager: this.#manager,
-      clock,
-      report,
       logs: new LogFlusher(store, clock),
       results: new ResultFolder(worker_id),
-      store_url,
-      times,
-      handler: options.handler,
-      beat: options.beat,
-      learn,
-      kill_grace_ms: options.kill_grace_ms,
-      log_dir: options.log_dir,
-    };
-    this.#owner = {
       settleWithin: () => this.#acquire_ahead.settle_within_ms,
       givesUpSettles: () => this.#drain_over,
     };
@@ -176,7 +146,7 @@ export class WorkerPool {
     await this.#registration.register().finally(() => (this.#asking = null));
     // Told to stop in the meantime.
     if (!this.#enter("working")) return this.#endIfDone();
-    this.#attempts.results.make();
+    this.#owner.results.make();
     this.#wakeups.listen();
     // What it recovers it hears of from nobody else.
     if (this.#options.sweep) this.#sweep.start(({ recovered }) => recovered > 0 && this.#fill());
@@ -306,7 +276,7 @@ export class WorkerPool {
   }
 
   #begin(lease: Lease): void {
-    const attempt = new Attempt(lease, this.#attempts, this.#owner);
+    const attempt = new Attempt(lease, this.#options, this.#owner);
     this.#running.add(attempt);
     this.#awaitSettle(lease, attempt.settled);
     const started_ms = this.#options.clock.mono_ms();
@@ -395,7 +365,7 @@ export class WorkerPool {
     for (const cancel of this.#cancelTimers) cancel();
     this.#cancelDue();
     await this.#sweep.stop();
-    this.#attempts.results.remove();
+    this.#owner.results.remove();
     const held = await this.#settles.whyStillHeld(this.#options.store, this.worker_id);
     // Its record only tells people; a worker that has done its work has not failed because of it.
     if (held === null) await this.#registration.end().catch(() => {});

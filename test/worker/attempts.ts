@@ -8,7 +8,7 @@ import type { Job } from "../../src/core/job.ts";
 import type { Lease } from "../../src/leasing/lease.ts";
 import { LeaseManager } from "../../src/leasing/manager.ts";
 import { host } from "../../src/platform/machine.ts";
-import { Attempt, type AttemptContext } from "../../src/worker/attempt.ts";
+import { Attempt, type AttemptOptions } from "../../src/worker/attempt.ts";
 import { LogFlusher } from "../../src/worker/log_flusher.ts";
 import type { LogCapture } from "../../src/runner/log/capture.ts";
 import { decodeChunk } from "../../src/runner/log/chunk.ts";
@@ -78,34 +78,34 @@ export class AttemptBench extends Bench {
   }
 
   /** Enqueues a job, acquires it and starts it. */
-  async start(job: JobOverrides, options: Partial<AttemptContext> = {}, verbs: Partial<Store> = {}): Promise<Started> {
+  async start(job: JobOverrides, options: Partial<AttemptOptions> = {}, verbs: Partial<Store> = {}): Promise<Started> {
     const manager = this.localManager(verbs);
     const lease = await this.granted(job, manager);
     return this.begin(lease, { manager, ...options });
   }
 
-  begin(lease: Lease, options: Partial<AttemptContext> & { manager: LeaseManager }): Started {
-    const logs = new ListeningFlusher(options.manager.store, this.clock);
-    const context: AttemptContext = {
+  begin(lease: Lease, { manager, ...options }: Partial<AttemptOptions> & { manager: LeaseManager }): Started {
+    const logs = new ListeningFlusher(manager.store, this.clock);
+    const all: AttemptOptions = {
       clock: this.clock,
       report: (level, text) => this.reports.push(`${level}: ${text}`),
-      logs,
-      results: this.#results,
       store_url: this.path,
       times: calibrate({ lease_ms: LEASE_MS }),
-      handler: [],
-      beat: "output",
-      learn: false,
       kill_grace_ms: 10_000,
-      log_dir: null,
       ...options,
     };
-    const attempt = new Attempt(lease, context, { settleWithin: () => 0, givesUpSettles: () => false });
+    const attempt = new Attempt(lease, all, {
+      manager,
+      logs,
+      results: this.#results,
+      settleWithin: () => 0,
+      givesUpSettles: () => false,
+    });
     return { attempt, id: lease.job.id, lease, printed: (bytes) => logs.printed(bytes) };
   }
 
   /** Runs a shell script as a job to its settled end. */
-  async run(text: string, job: JobOverrides = {}, options: Partial<AttemptContext> = {}): Promise<Job> {
+  async run(text: string, job: JobOverrides = {}, options: Partial<AttemptOptions> = {}): Promise<Job> {
     const { attempt, id } = await this.start({ argv: ["/bin/sh", "-c", text], ...job }, options);
     await attempt.settled;
     return this.job(id);
