@@ -19,6 +19,17 @@ export function sleep(clock: Clock, delay_ms: number): Promise<void> {
   });
 }
 
+/** False when `promise` takes longer than that. */
+export async function isSettledWithin(clock: Clock, limit_ms: number, promise: Promise<unknown>): Promise<boolean> {
+  let cancel = () => {};
+  const late = new Promise<boolean>((resolve) => {
+    cancel = clock.after(limit_ms, () => resolve(false));
+  });
+  const settled = await Promise.race([promise.then(() => true), late]);
+  cancel();
+  return settled;
+}
+
 /** Calls `fn` every so often; the returned function ends it. */
 export function every(clock: Clock, interval_ms: number, fn: () => void): () => void {
   let cancel = () => {};

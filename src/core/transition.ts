@@ -15,7 +15,7 @@
 
 import type { Random } from "./clock.ts";
 import type { Cause, Job, JobState, Result, Running } from "./job.ts";
-import { backoffDelay, isLoss, isRetryable } from "./retry.ts";
+import { backoffDelay, wasLost, isRetryable } from "./retry.ts";
 
 /** How one attempt ended, as its worker (or the sweep that found it) saw it. */
 export interface AttemptEnd {
@@ -96,10 +96,10 @@ function settle(job: Subject, state: Running, ended: AttemptEnd, { now_ms, rando
   const failed = { ...same, failures: failures + 1 };
   const over = failed.failures > settings.retries || !isRetryable(cause, exit_code, settings);
   if (over || job.damaged !== undefined) {
-    const why = job.damaged ?? (isLoss(cause) ? MAX_RETRIES_EXCEEDED : error);
+    const why = job.damaged ?? (wasLost(cause) ? MAX_RETRIES_EXCEEDED : error);
     return { ...failed, state: { name: "failed", ...finished }, result: { ...result, error: why } };
   }
-  if (isLoss(cause)) return { ...failed, state: again };
+  if (wasLost(cause)) return { ...failed, state: again };
   const run_at_ms = now_ms + backoffDelay(settings.backoff, failed.failures, random);
   return { ...failed, state: { name: "scheduled", run_at_ms } };
 }

@@ -4,7 +4,7 @@
  * rechecks that the job is still exactly as it was found.
  */
 
-import { JUMP_TRUST_MS } from "../core/clock.ts";
+import { isSettledWithin, JUMP_TRUST_MS } from "../core/clock.ts";
 import type { Clock, MachineTime, Random } from "../core/clock.ts";
 import { errorText, isStoreTrouble } from "../core/errors.ts";
 import type { LogChunk, SweepCounts, WorkerRecord } from "../core/records.ts";
@@ -42,7 +42,7 @@ export interface SweepStatistics {
 }
 
 /** Jobs per commit: short enough that a beat never waits long behind it. */
-export const PAGE = 1_000;
+export const SWEEP_PAGE = 1_000;
 /** A grace that no lease ever outlives. */
 const NEVER_MS = 2 ** 50;
 
@@ -98,12 +98,7 @@ export class RecoverySweep {
     this.#statistics.running = false;
     const under_way = this.#loops.map((loop) => loop.end()).filter((work) => work !== null);
     if (options.wait === false || under_way.length === 0) return;
-    let cancelLate = () => {};
-    const late = new Promise<void>((done) => {
-      cancelLate = this.#options.clock.after(options.timeout_ms ?? 10_000, done);
-    });
-    await Promise.race([Promise.all(under_way), late]);
-    cancelLate();
+    await isSettledWithin(this.#options.clock, options.timeout_ms ?? 10_000, Promise.all(under_way));
   }
 
   /** One pass over everything. */
@@ -144,11 +139,11 @@ export class RecoverySweep {
     const dead_holders = dead.map(({ id }) => id);
     let after: { expires_at_ms: number; id: number } | null = null;
     for (;;) {
-      const query = { grace_ms, dead_holders, after, limit: PAGE, last_chunks: checkpoints ? LAST_LINES : 0 };
+      const query = { grace_ms, dead_holders, after, limit: SWEEP_PAGE, last_chunks: checkpoints ? LAST_LINES : 0 };
       const page: ExpiredLease[] = await store.expired(query);
       await this.#recoverPage(page, counts);
       const last = page.at(-1);
-      if (last === undefined || page.length < PAGE) break;
+      if (last === undefined || page.length < SWEEP_PAGE) break;
       after = { expires_at_ms: last.expires_at_ms, id: last.job.id };
     }
     for (const worker of dead) {

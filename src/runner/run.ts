@@ -3,7 +3,7 @@
  * told to, leaves nothing of the group behind, and reads the result that it wrote. Knows no store and no lease.
  */
 
-import type { Clock } from "../core/clock.ts";
+import { isSettledWithin, type Clock } from "../core/clock.ts";
 import { errorText, LeaseError } from "../core/errors.ts";
 import type { Child, SpawnOptions, Stream } from "../platform/platform.ts";
 import { askToEnd, groupLives, signalGroup } from "./group.ts";
@@ -140,13 +140,7 @@ export class ProgramRun implements JobRun {
   async #drain(child: Child): Promise<void> {
     // Of a program that printed little all has been read by now, and no clock is needed.
     if ((await Promise.race([child.drained, NOT_YET])) !== "not yet") return;
-    let cancel = () => {};
-    const late = new Promise<"late">((done) => {
-      cancel = this.#clock.after(DRAIN_MS, () => done("late"));
-    });
-    const first = await Promise.race([child.drained, late]);
-    cancel();
-    if (first === "late") child.abandonOutput();
+    if (!(await isSettledWithin(this.#clock, DRAIN_MS, child.drained))) child.abandonOutput();
   }
 }
 

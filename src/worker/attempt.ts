@@ -25,7 +25,7 @@ import type { Stream } from "../platform/platform.ts";
 import { killLeftovers, MarkedLeftovers } from "../recovery/leftovers.ts";
 import { jobEnvironment, jobVariables } from "../runner/environment.ts";
 import { LogCapture } from "../runner/log/capture.ts";
-import { openLogFile, type LogFile } from "../runner/log/file.ts";
+import { LogFile } from "../runner/log/file.ts";
 import { LAST_LINES, LineCounter, Tail } from "../runner/log/tail.ts";
 import type { ResultFolder } from "../runner/result_file.ts";
 import { ProgramRun, type JobRun, type Outcome } from "../runner/run.ts";
@@ -165,9 +165,8 @@ export class Attempt {
     const { worker_id } = this.#owner.manager;
     const output_path = this.#owner.results.pathFor(job.id, job.token);
     const argv = [...handler, ...job.argv];
-    this.#file = openLogFile(log_dir, job.id, job.token, argv, (error) =>
-      this.#say("warn", `its log file can't be written: ${errorText(error)}`),
-    );
+    const unwritable = (error: unknown) => this.#say("warn", `its log file can't be written: ${errorText(error)}`);
+    if (log_dir !== null) this.#file = new LogFile(log_dir, job.id, job.token, argv, unwritable);
     const program = {
       argv,
       cwd: job.cwd,
