@@ -14,7 +14,6 @@
 import { forcedGrace } from "../core/calibration.ts";
 import { every, type Random } from "../core/clock.ts";
 import { errorText } from "../core/errors.ts";
-import { RepeatedTrouble } from "../core/report.ts";
 import { slotStates, type Scaling, type SlotStates } from "../core/scaling.ts";
 import type { Lease } from "../leasing/lease.ts";
 import { LeaseManager, type Release } from "../leasing/manager.ts";
@@ -87,7 +86,6 @@ export class WorkerPool {
   readonly #cancels: CancelWatch;
   readonly #wakeups: Wakeups;
   readonly #store_trouble: StoreTrouble;
-  readonly #told_trouble: RepeatedTrouble;
   readonly #finish = Promise.withResolvers<void>();
   #mode: Mode = "starting";
   /** The time for draining is over: a settle that can't be written is not waited for any more. */
@@ -134,7 +132,6 @@ export class WorkerPool {
     this.#cancels = new CancelWatch({ store, clock, worker_id, running: this.#running });
     this.#wakeups = new Wakeups(store, () => this.#wake());
     this.#store_trouble = new StoreTrouble(clock);
-    this.#told_trouble = new RepeatedTrouble(clock);
   }
 
   get worker_id(): string {
@@ -255,7 +252,6 @@ export class WorkerPool {
   #acquired(leases: readonly Lease[], wanted: number): void {
     this.#asking = null;
     this.#store_trouble.over();
-    this.#told_trouble.over();
     this.#jobs_left -= leases.length;
     for (const lease of leases) {
       if (this.#running.size < this.#slots.total) this.#begin(lease);
@@ -344,7 +340,7 @@ export class WorkerPool {
   #inTrouble(error: unknown): void {
     const pause_ms = this.#store_trouble.nextPause();
     if (pause_ms === null && this.#idle && this.#asking === null) return void this.#end(error);
-    if (this.#told_trouble.tellNow())
+    if (this.#store_trouble.tellNow())
       this.#options.report("warn", `the store is in trouble, trying again: ${errorText(error)}`);
     this.#cancelDue();
     this.#cancelDue = this.#options.clock.after(pause_ms ?? this.#options.poll_ms, () => this.#fill());

@@ -1,6 +1,7 @@
 /** How long a store in trouble is tried again, after growing pauses. */
 
 import { sleep, type Clock } from "../core/clock.ts";
+import { RepeatedTrouble } from "../core/report.ts";
 import type { Lease } from "../leasing/lease.ts";
 
 const FIRST_PAUSE_MS = 100;
@@ -8,16 +9,18 @@ const LONGEST_PAUSE_MS = 5_000;
 const GIVE_UP_AFTER_MS = 30_000;
 
 /** For whoever asks the store for work: not for ever, when nothing depends on it. */
-export class StoreTrouble {
+export class StoreTrouble extends RepeatedTrouble {
   readonly #clock: Clock;
   #since_ms: number | null = null;
   #pause_ms = FIRST_PAUSE_MS;
 
   constructor(clock: Clock) {
+    super(clock);
     this.#clock = clock;
   }
 
-  over(): void {
+  override over(): void {
+    super.over();
     this.#since_ms = null;
     this.#pause_ms = FIRST_PAUSE_MS;
   }
