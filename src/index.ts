@@ -15,6 +15,6 @@ export type { Job, JobSettings, JobState, NewJob } from "./core/job.ts";
 export type { SweepCounts } from "./core/records.ts";
 export type { AttemptEnd } from "./core/transition.ts";
 export type { Lease } from "./leasing/lease.ts";
-export type { PoolStatistics, WorkerPoolOptions } from "./worker/pool_options.ts";
+export type { PoolStatistics, WorkerPoolOptions } from "./worker/pool.ts";
 export type { RecoverySweepOptions, SweepStatistics } from "./recovery/sweep.ts";
 export type { Store } from "./store/store.ts";

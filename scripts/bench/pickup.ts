@@ -4,7 +4,7 @@
  * where the start of `lease enqueue` comes on top. And what a worker costs while it waits.
  */
 
-import { decodeChunk } from "../../src/runner/log/capture.ts";
+import { decodeChunk } from "../../src/runner/log/chunk.ts";
 import {
   cpuOf,
   job,

@@ -47,6 +47,11 @@ function refuse(message: string): never {
   throw new LeaseError("calibration", message);
 }
 
+/** A job with a lease of its own has the same share of it as interval. */
+export function intervalOf(lease_ms: number, times: LeaseTimes): number {
+  return Math.round((times.interval_ms * lease_ms) / times.lease_ms);
+}
+
 const FORCED_GRACE_MS = 10_000;
 
 /** `never` is for cancels only: silence, timeouts and drains end by force in any case. */

@@ -19,6 +19,30 @@ export function sleep(clock: Clock, delay_ms: number): Promise<void> {
   });
 }
 
+/** False when `promise` takes longer than that. */
+export async function isSettledWithin(clock: Clock, limit_ms: number, promise: Promise<unknown>): Promise<boolean> {
+  let cancel = () => {};
+  const late = new Promise<boolean>((resolve) => {
+    cancel = clock.after(limit_ms, () => resolve(false));
+  });
+  const settled = await Promise.race([promise.then(() => true), late]);
+  cancel();
+  return settled;
+}
+
+/** Calls `fn` every so often; the returned function ends it. */
+export function every(clock: Clock, interval_ms: number, fn: () => void): () => void {
+  let cancel = () => {};
+  const again = () => {
+    cancel = clock.after(interval_ms, () => {
+      again();
+      fn();
+    });
+  };
+  again();
+  return () => cancel();
+}
+
 /** Clocks that part by more than this were set, or the machine slept; less is drift. */
 export const JUMP_MS = 1_000;
 

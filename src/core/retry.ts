@@ -26,7 +26,7 @@ export function backoffDelay(backoff: Backoff, failures: number, random: Random)
 }
 
 /** Causes that say nothing against the job itself: its worker went away. */
-export function isLoss(cause: Cause): boolean {
+export function wasLost(cause: Cause): boolean {
   return cause === "expired" || cause === "lost";
 }
 
@@ -39,7 +39,7 @@ export function isRetryable(
   exit_code: number | null,
   settings: Pick<JobSettings, "retry_on" | "fatal_exit">,
 ): boolean {
-  if (isLoss(cause)) return true;
+  if (wasLost(cause)) return true;
   if (cause === "not_found" || cause === "not_executable") return false;
   if (settings.retry_on === "lost") return false;
   return (

@@ -1,5 +1,5 @@
 /**
- * What the keeper of a running job has to do next, and when. Pure: the keeper asks after every event and sleeps until
+ * What the silence watch of a running job has to do next, and when. Pure: the watch asks after every event and sleeps until
  * the answer.
  *
  *   last beat ─────────── half the lease: warn ─────────── shortly before its end: ask for the time that stopping takes
@@ -8,7 +8,7 @@
  * Above all of it stands the fence: a holder that could not renew kills the job before its lease is over.
  */
 
-export interface Vigil {
+export interface SilenceState {
   /** All on the monotonic clock. */
   now_ms: number;
   last_beat_ms: number;
@@ -37,19 +37,19 @@ export function closingMargin(lease_ms: number): number {
   return Math.min(5_000, lease_ms / 5);
 }
 
-export function nextDuty(vigil: Vigil): { duty: Duty; at_ms: number } {
-  const { last_beat_ms, lease_ms } = vigil;
+export function nextDuty(state: SilenceState): { duty: Duty; at_ms: number } {
+  const { last_beat_ms, lease_ms } = state;
   const silent_at_ms = last_beat_ms + lease_ms;
-  const fence = { duty: "kill_fenced" as const, at_ms: vigil.deadline_ms - fenceMargin(lease_ms) };
+  const fence = { duty: "kill_fenced" as const, at_ms: state.deadline_ms - fenceMargin(lease_ms) };
   // After a pause of the whole worker everything is overdue at once, and only this can't wait.
-  if (vigil.now_ms >= fence.at_ms) return fence;
+  if (state.now_ms >= fence.at_ms) return fence;
   const duties: { duty: Duty; at_ms: number }[] = [fence];
-  if (!vigil.stopping) {
-    if (vigil.timeout_at_ms !== null) duties.push({ duty: "stop_timeout", at_ms: vigil.timeout_at_ms });
+  if (!state.stopping) {
+    if (state.timeout_at_ms !== null) duties.push({ duty: "stop_timeout", at_ms: state.timeout_at_ms });
   }
-  if (!vigil.stopping && vigil.asking !== true) {
-    if (!vigil.warned) duties.push({ duty: "warn", at_ms: last_beat_ms + lease_ms / 2 });
-    if (!vigil.closing_asked) duties.push({ duty: "ask_closing", at_ms: silent_at_ms - closingMargin(lease_ms) });
+  if (!state.stopping && state.asking !== true) {
+    if (!state.warned) duties.push({ duty: "warn", at_ms: last_beat_ms + lease_ms / 2 });
+    if (!state.closing_asked) duties.push({ duty: "ask_closing", at_ms: silent_at_ms - closingMargin(lease_ms) });
     else duties.push({ duty: "stop_silent", at_ms: silent_at_ms });
   }
   return duties.reduce((first, duty) => (duty.at_ms < first.at_ms ? duty : first));

@@ -1,21 +1,21 @@
 /**
- * The life of a job, as one pure function: (job, event, moment) → change | refusal.
+ * How a running job goes on when its attempt is over: the two decisions that depend on policy (retries, backoff, a
+ * request to cancel, a loss), as one pure function: (job, event, moment) → change | refusal.
  *
- *   blocked ──unblock──▶ pending ◀──due── scheduled          blocked ──doom──▶ cancelled
- *   pending ──acquire──▶ running ──settle──▶ completed | scheduled (retry) | failed | cancelled | pending (returned)
- *   running ──recover──▶ pending | failed | cancelled        running ──extend──▶ running, later expiry
- *   blocked, scheduled, pending ──cancel──▶ cancelled        running ──cancel──▶ running, cancel requested
- *   completed, failed, cancelled ──retry──▶ pending
+ *   running ──settle──▶ completed | scheduled (retry) | failed | cancelled | pending (returned)
+ *   running ──recover──▶ pending | failed | cancelled
  *
  *   A job that can't be read any more ends as failed where it would have been run or tried again.
  *
- * Nothing else happens to a job. A change is what a store writes under its fence; a refusal is a normal answer.
+ * A change is what a store writes under its fence; a refusal is a normal answer. All else that happens to a job is
+ * decided where it is written, in the verbs of store/sqlite and store/postgres: acquire (which also promotes what is
+ * due), extend, cancel, retry, and dependencies (unblock, doom). test/contract/life.ts says the same about them once
+ * more as a pure function, and the contract suite holds both stores to it.
  */
 
 import type { Random } from "./clock.ts";
 import type { Cause, Job, JobState, Result, Running } from "./job.ts";
-import { isFinished } from "./job.ts";
-import { backoffDelay, isRetryable } from "./retry.ts";
+import { backoffDelay, wasLost, isRetryable } from "./retry.ts";
 
 /** How one attempt ended, as its worker (or the sweep that found it) saw it. */
 export interface AttemptEnd {
@@ -30,15 +30,7 @@ export interface AttemptEnd {
 }
 
 export type JobEvent =
-  | { type: "unblock" }
-  | { type: "doom"; reason: string }
-  | { type: "due" }
-  | { type: "acquire"; holder: string; lease_ms: number }
-  | { type: "extend"; token: number; lease_ms: number }
-  | { type: "settle"; token: number; end: AttemptEnd }
-  | { type: "recover"; cause: "expired" | "lost"; grace_ms: number }
-  | { type: "cancel"; reason: string | null }
-  | { type: "retry" };
+  { type: "settle"; token: number; end: AttemptEnd } | { type: "recover"; cause: "expired" | "lost"; grace_ms: number };
 
 export interface Moment {
   now_ms: number;
@@ -51,63 +43,32 @@ export interface Change {
   failures: number;
   result: Result;
   reason: string | null;
-  /** The end of the running attempt; null when none ended. */
-  ended: AttemptEnd | null;
+  ended: AttemptEnd;
 }
 
-/** `expired`: the lease is over. `conflict`: the job has been granted again since. */
-type RefusalReason = "expired" | "conflict" | "not_expired" | "not_due" | "finished" | "wrong_state";
 export interface Refusal {
-  refused: RefusalReason;
+  /** `expired`: the lease is over. `conflict`: the job has been granted again since. */
+  refused: "expired" | "conflict" | "not_expired" | "wrong_state";
 }
 
 type Subject = Pick<Job, "state" | "token" | "failures" | "result" | "reason" | "settings" | "run_at_ms" | "damaged">;
 
 export const MAX_RETRIES_EXCEEDED = "max retries exceeded";
 
-export function isRefusal(answer: Change | Refusal): answer is Refusal {
+export function isRefusal<Answer extends object>(answer: Answer): answer is Extract<Answer, { refused: unknown }> {
   return "refused" in answer;
 }
 
 export function transition(job: Subject, event: JobEvent, moment: Moment): Change | Refusal {
   const { state } = job;
-  switch (event.type) {
-    case "unblock":
-      if (state.name !== "blocked") return refuse("wrong_state");
-      return becomeReady(job, moment);
-    case "doom":
-      if (state.name !== "blocked") return refuse("wrong_state");
-      return finish(job, "cancelled", moment, { reason: event.reason });
-    case "due":
-      if (state.name !== "scheduled") return refuse("wrong_state");
-      if (state.run_at_ms > moment.now_ms) return refuse("not_due");
-      return change(job, { state: { name: "pending", run_at_ms: state.run_at_ms } });
-    case "acquire":
-      if (state.name !== "pending") return refuse("wrong_state");
-      return grant(job, event.holder, moment.now_ms + event.lease_ms);
-    case "extend":
-      if (!holdsLease(job, event.token, moment.now_ms)) return refuse(lossReason(job, event.token));
-      return change(job, { state: { ...(state as Running), expires_at_ms: moment.now_ms + event.lease_ms } });
-    case "settle":
-      if (state.name !== "running" || event.token !== job.token) return refuse(lossReason(job, event.token));
-      return settle(job, state, event.end, moment);
-    case "recover":
-      if (state.name !== "running") return refuse("wrong_state");
-      if (event.cause === "expired" && moment.now_ms <= state.expires_at_ms + event.grace_ms) {
-        return refuse("not_expired");
-      }
-      return settle(job, state, abandoned(event.cause), moment);
-    case "cancel":
-      return cancel(job, event.reason, moment);
-    case "retry":
-      if (!isFinished(state)) return refuse("wrong_state");
-      return change(job, {
-        state: { name: "pending", run_at_ms: moment.now_ms },
-        failures: 0,
-        result: { cause: null, exit_code: null, error: null, output: null },
-        reason: null,
-      });
+  if (event.type === "settle") {
+    if (state.name !== "running" || event.token !== job.token) return { refused: lossReason(job, event.token) };
+    return settle(job, state, event.end, moment);
   }
+  if (state.name !== "running") return { refused: "wrong_state" };
+  const { cause, grace_ms } = event;
+  if (cause === "expired" && moment.now_ms <= state.expires_at_ms + grace_ms) return { refused: "not_expired" };
+  return settle(job, state, abandoned(cause), moment);
 }
 
 /** A lease counts until the very millisecond it ends. */
@@ -120,73 +81,31 @@ export function lossReason(job: Pick<Job, "token">, token: number): "expired" | 
   return job.token === token ? "expired" : "conflict";
 }
 
-function settle(job: Subject, state: Running, end: AttemptEnd, moment: Moment): Change {
-  const result: Result = { cause: end.cause, exit_code: end.exit_code, error: end.error, output: end.output };
-  if (end.cause === "success") return finish(job, "completed", moment, { result, ended: end, reason: null });
-  if (state.cancel_requested_at_ms !== null || end.cause === "cancelled") {
-    return finish(job, "cancelled", moment, { result, ended: end });
+function settle(job: Subject, state: Running, ended: AttemptEnd, { now_ms, random }: Moment): Change {
+  const { cause, exit_code, error, output } = ended;
+  const result: Result = { cause, exit_code, error, output };
+  const { token, failures, reason, settings } = job;
+  const same = { token, failures, result, reason, ended };
+  const finished = { finished_at_ms: now_ms };
+  if (cause === "success") return { ...same, state: { name: "completed", ...finished }, reason: null };
+  if (state.cancel_requested_at_ms !== null || cause === "cancelled") {
+    return { ...same, state: { name: "cancelled", ...finished } };
   }
-  if (job.damaged !== undefined) {
-    const more = { failures: job.failures + 1, result: { ...result, error: job.damaged }, ended: end };
-    return finish(job, "failed", moment, more);
+  const again: JobState = { name: "pending", run_at_ms: job.run_at_ms };
+  if (cause === "returned" && job.damaged === undefined) return { ...same, state: again, result: job.result };
+  const failed = { ...same, failures: failures + 1 };
+  const over = failed.failures > settings.retries || !isRetryable(cause, exit_code, settings);
+  if (over || job.damaged !== undefined) {
+    const why = job.damaged ?? (wasLost(cause) ? MAX_RETRIES_EXCEEDED : error);
+    return { ...failed, state: { name: "failed", ...finished }, result: { ...result, error: why } };
   }
-  if (end.cause === "returned") {
-    return change(job, { state: { name: "pending", run_at_ms: job.run_at_ms }, ended: end });
-  }
-  const failures = job.failures + 1;
-  const lost = end.cause === "expired" || end.cause === "lost";
-  if (failures > job.settings.retries || !isRetryable(end.cause, end.exit_code, job.settings)) {
-    const error = lost ? MAX_RETRIES_EXCEEDED : end.error;
-    return finish(job, "failed", moment, { failures, result: { ...result, error }, ended: end });
-  }
-  if (lost) return change(job, { state: { name: "pending", run_at_ms: job.run_at_ms }, failures, result, ended: end });
-  const run_at_ms = moment.now_ms + backoffDelay(job.settings.backoff, failures, moment.random);
-  return change(job, { state: { name: "scheduled", run_at_ms }, failures, result, ended: end });
-}
-
-function cancel(job: Subject, reason: string | null, moment: Moment): Change | Refusal {
-  if (isFinished(job.state)) return refuse("finished");
-  if (job.state.name !== "running") return finish(job, "cancelled", moment, { reason });
-  const cancel_requested_at_ms = job.state.cancel_requested_at_ms ?? moment.now_ms;
-  return change(job, { state: { ...job.state, cancel_requested_at_ms }, reason: job.reason ?? reason });
-}
-
-function grant(job: Subject, holder: string, expires_at_ms: number): Change {
-  const state: Running = { name: "running", holder, expires_at_ms, cancel_requested_at_ms: null };
-  return change(job, { state, token: job.token + 1, reason: null });
-}
-
-function becomeReady(job: Subject, moment: Moment): Change {
-  const name = job.run_at_ms > moment.now_ms ? "scheduled" : "pending";
-  return change(job, { state: { name, run_at_ms: job.run_at_ms }, reason: null });
-}
-
-function finish(
-  job: Subject,
-  name: "completed" | "failed" | "cancelled",
-  moment: Moment,
-  more: Partial<Change>,
-): Change {
-  return change(job, { ...more, state: { name, finished_at_ms: moment.now_ms } });
-}
-
-function change(job: Subject, more: Partial<Change> & { state: JobState }): Change {
-  return {
-    token: job.token,
-    failures: job.failures,
-    result: job.result,
-    reason: job.reason,
-    ended: null,
-    ...more,
-  };
+  if (wasLost(cause)) return { ...failed, state: again };
+  const run_at_ms = now_ms + backoffDelay(settings.backoff, failed.failures, random);
+  return { ...failed, state: { name: "scheduled", run_at_ms } };
 }
 
 /** What is known of an attempt whose worker went away without a word. */
 function abandoned(cause: "expired" | "lost"): AttemptEnd {
   const error = cause === "expired" ? "the lease ran out" : "the worker died";
   return { cause, exit_code: null, signal: null, error, output: null, last_line: null, beats: 0 };
-}
-
-function refuse(refused: RefusalReason): Refusal {
-  return { refused };
 }

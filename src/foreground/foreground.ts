@@ -6,23 +6,30 @@
  * others run is only ever left.
  */
 
-import { mkdirSync, rmSync } from "node:fs";
 import { forcedGrace } from "../core/calibration.ts";
+import type { Random } from "../core/clock.ts";
 import { assert, errorText, LeaseError } from "../core/errors.ts";
 import { isFinished, type Job, type NewJob } from "../core/job.ts";
 import type { Lease } from "../leasing/lease.ts";
+import { LeaseManager } from "../leasing/manager.ts";
+import { host } from "../platform/machine.ts";
 import type { Stream } from "../platform/platform.ts";
+import { RecoverySweep } from "../recovery/sweep.ts";
+import { ResultFolder } from "../runner/result_file.ts";
+import type { Store } from "../store/store.ts";
 import { NOT_STARTED } from "../worker/acquire_ahead.ts";
-import { assemble } from "../worker/assemble.ts";
-import { Attempt } from "../worker/attempt.ts";
+import { Attempt, type AttemptOptions, type AttemptOwner } from "../worker/attempt.ts";
 import { CancelWatch } from "../worker/cancel_watch.ts";
+import { LogFlusher } from "../worker/log_flusher.ts";
+import { settledText } from "../worker/messages.ts";
+import { Registration } from "../worker/registration.ts";
+import { StoreTrouble } from "../worker/store_trouble.ts";
 import { LogReader } from "./log_reader.ts";
-import type { WorkerPoolOptions } from "../worker/pool_options.ts";
-import { settledText } from "../worker/settled_text.ts";
 
-type FromWorker = "store" | "clock" | "random" | "report" | "store_url" | "version" | "times" | "kill_grace_ms";
-
-export interface ForegroundOptions extends Pick<WorkerPoolOptions, FromWorker> {
+export interface ForegroundOptions extends AttemptOptions {
+  store: Store;
+  random: Random;
+  version: string;
   /** Never run it here. */
   remote: boolean;
   /** What the job prints; a promise holds back more of it. */
@@ -35,7 +42,11 @@ const SWEEP_EVERY_MS = 1_000;
 
 export class Foreground {
   readonly #options: ForegroundOptions;
-  readonly #parts: ReturnType<typeof assemble>;
+  readonly #registration: Registration;
+  readonly #manager: LeaseManager;
+  readonly #sweep: RecoverySweep;
+  readonly #owner: AttemptOwner;
+  readonly #store_trouble: StoreTrouble;
   readonly #running = new Set<Attempt>();
   readonly #cancels: CancelWatch;
   #registered: Promise<void> | null = null;
@@ -46,8 +57,8 @@ export class Foreground {
   #granted: Lease | null = null;
   #id = 0;
   #stop: "cancel" | "give_back" | "leave" | null = null;
-  /** Asked to hurry already. */
-  #hurried = false;
+  /** Asked not to wait for the job already. */
+  #killed = false;
   /** The end can't be written down: nothing to wait for any more. */
   #unwritten = false;
   readonly #abandoned = Promise.withResolvers<null>();
@@ -57,15 +68,24 @@ export class Foreground {
 
   constructor(options: ForegroundOptions) {
     this.#options = options;
-    const { store, clock } = options;
-    const alone = { name: "lease run", queues: [], task: null, slots: 1, handler: [], beat: "output" } as const;
-    const worker = { ...alone, log_dir: null, poll_ms: LOOK_EVERY_MS, sweep: true, until_empty: false, max_jobs: null };
-    this.#parts = assemble(
-      { ...options, ...worker },
-      { patience_ms: () => 0, activity: () => ({ draining: this.#stop !== null, ...this.#totals }) },
-    );
-    this.#parts.attempt_options.onOutput = options.print;
-    this.#cancels = new CancelWatch({ store, clock, worker_id: this.#parts.registration.id, running: this.#running });
+    const { store, clock, random, report, store_url, version, times } = options;
+    const activity = () => ({ slots: 1, draining: this.#stop !== null, ...this.#totals });
+    const name = "lease run";
+    this.#registration = new Registration({ store, clock, random, name, version, queues: [], task: null, activity });
+    const worker_id = this.#registration.id;
+    this.#manager = new LeaseManager({ store, clock, random, host, worker_id, lease_ms: times.lease_ms });
+    const { sweep_grace_ms: grace_ms, sweep_every_ms: every_ms } = times;
+    this.#sweep = new RecoverySweep({ store, clock, random, report, store_url, grace_ms, every_ms });
+    this.#owner = {
+      manager: this.#manager,
+      logs: new LogFlusher(store, clock),
+      results: new ResultFolder(worker_id),
+      settleWithin: () => 0,
+      givesUpSettles: () => false,
+      printed: options.print,
+    };
+    this.#store_trouble = new StoreTrouble(clock);
+    this.#cancels = new CancelWatch({ store, clock, worker_id, running: this.#running });
   }
 
   /** Whether it ends with us: it runs here, or was made to. */
@@ -81,7 +101,7 @@ export class Foreground {
       return queued;
     }
     await this.#register();
-    const { id, created, lease } = await this.#parts.manager.enqueue(job, options);
+    const { id, created, lease } = await this.#manager.enqueue(job, options);
     this.#id = id;
     this.#own = created;
     this.#granted = lease;
@@ -96,7 +116,7 @@ export class Foreground {
     const unwatch = store.watch(() => this.#wake());
     try {
       for (;;) {
-        const job = await this.#patiently(() => this.#step());
+        const job = await this.#whileInTrouble(() => this.#step());
         if (job !== null) return job;
       }
     } finally {
@@ -107,7 +127,7 @@ export class Foreground {
   /** Ends the job for good, or leaves it where it is not ours. Asked again, it does not wait for the job. */
   cancel(reason: string): void {
     if (!this.own) return this.#leave("leave");
-    if (this.#stop !== null) return this.#hurry();
+    if (this.#stop !== null) return this.#killOrAbandon();
     this.#stop = "cancel";
     // Written down as well, so that it holds even if we are killed before the job has ended.
     this.#options.store.cancel([this.#id], reason).catch(() => {
@@ -120,7 +140,7 @@ export class Foreground {
 
   /** Leaves the job; one that runs here goes back to the queue. Asked again, it does not wait for the job. */
   giveBack(): void {
-    if (this.#stop !== null) return this.#hurry();
+    if (this.#stop !== null) return this.#killOrAbandon();
     this.#leave("give_back");
     if (this.#running.size > 0) this.#options.report("info", `job ${this.#id}: stopping it, to give it back`);
     for (const attempt of this.#running) attempt.giveBack(forcedGrace(this.#options.kill_grace_ms));
@@ -129,8 +149,8 @@ export class Foreground {
   async end(): Promise<void> {
     if (this.#granted !== null) await this.#refuse(this.#granted);
     if (this.#registered === null) return;
-    rmSync(this.#parts.attempt_options.scratch, { recursive: true, force: true });
-    await this.#parts.registration.end().catch(() => {});
+    this.#owner.results.remove();
+    await this.#registration.end().catch(() => {});
   }
 
   #leave(how: "leave" | "give_back"): void {
@@ -139,9 +159,9 @@ export class Foreground {
   }
 
   /** The first time what runs is killed; after that not even its end is waited for, which a full disk may never take. */
-  #hurry(): void {
-    if (this.#hurried) this.#abandon();
-    this.#hurried = true;
+  #killOrAbandon(): void {
+    if (this.#killed) this.#abandon();
+    this.#killed = true;
     for (const attempt of this.#running) attempt.kill();
   }
 
@@ -163,15 +183,15 @@ export class Foreground {
     return null;
   }
 
-  /** A store in trouble is tried again, but not for ever. */
-  async #patiently<T>(work: () => Promise<T>): Promise<T | null> {
-    const { patience } = this.#parts;
+  /** A store in trouble is tried again, but not for ever; null: once more. */
+  async #whileInTrouble<T>(work: () => Promise<T>): Promise<T | null> {
     try {
       const done = await work();
-      patience.restore();
+      this.#store_trouble.over();
       return done;
     } catch (error) {
-      const pause_ms = error instanceof LeaseError && error.code === "no_such_job" ? null : patience.next();
+      const pause_ms =
+        error instanceof LeaseError && error.code === "no_such_job" ? null : this.#store_trouble.nextPause();
       if (pause_ms === null) throw error;
       this.#options.report("warn", `the store is in trouble, trying again: ${errorText(error)}`);
       await this.#pause(pause_ms);
@@ -210,7 +230,7 @@ export class Foreground {
     if (remote || this.#stop !== null || argv.length === 0) return null;
     if (state.name !== "pending" && (state.name !== "scheduled" || state.run_at_ms > (await store.now()))) return null;
     await this.#register();
-    const [lease = null] = await this.#parts.manager.acquire({ job: id });
+    const [lease = null] = await this.#manager.acquire({ job: id });
     if (lease !== null && !this.#own) {
       report("info", `job ${id}: ${token > 0 ? "taken over" : "nobody runs it yet"}, running it here`);
     }
@@ -220,7 +240,7 @@ export class Foreground {
   async #runHere(lease: Lease): Promise<void> {
     const { report } = this.#options;
     if (this.#stop !== null) return this.#refuse(lease);
-    const attempt = new Attempt(lease, this.#parts.attempt_options);
+    const attempt = new Attempt(lease, this.#options, this.#owner);
     this.#running.add(attempt);
     this.#granted = null;
     const timer = setInterval(() => this.#cancels.lookSoon(), LOOK_EVERY_MS);
@@ -244,7 +264,7 @@ export class Foreground {
   async #refuse(lease: Lease): Promise<void> {
     this.#granted = null;
     const cancelled = { ...NOT_STARTED, cause: "cancelled", error: "cancelled" } as const;
-    await this.#parts.manager.release(lease, { end: this.#stop === "cancel" ? cancelled : NOT_STARTED });
+    await this.#manager.release(lease, { end: this.#stop === "cancel" ? cancelled : NOT_STARTED });
   }
 
   /** True when something was recovered, perhaps our job. */
@@ -252,9 +272,8 @@ export class Foreground {
     const { store, clock, times } = this.#options;
     if (state.name !== "running" || clock.mono_ms() - this.#swept_ms < SWEEP_EVERY_MS) return false;
     this.#swept_ms = clock.mono_ms();
-    const { sweep } = this.#parts;
     const late = (await store.now()) > state.expires_at_ms + times.sweep_grace_ms;
-    const counts = late ? await sweep.scan() : await sweep.scanDead();
+    const counts = late ? await this.#sweep.scan() : await this.#sweep.scanDead();
     return counts !== null && counts.recovered + counts.failed + counts.cancelled > 0;
   }
 
@@ -279,8 +298,8 @@ export class Foreground {
   }
 
   #register(): Promise<void> {
-    this.#registered ??= this.#parts.registration.register().then(() => {
-      mkdirSync(this.#parts.attempt_options.scratch, { mode: 0o700 });
+    this.#registered ??= this.#registration.register().then(() => {
+      this.#owner.results.make();
     });
     return this.#registered;
   }

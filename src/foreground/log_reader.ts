@@ -1,7 +1,6 @@
 /** Reads what an attempt printed out of the store, whoever runs it, each time from where it was left. */
 
-import { decodeChunk } from "../runner/log/capture.ts";
-import type { LogEntry } from "../runner/log/capture.ts";
+import { decodeChunk, type LogEntry } from "../runner/log/chunk.ts";
 import type { Store } from "../store/store.ts";
 
 export interface LogReaderOptions {

@@ -1,11 +1,12 @@
-/** Records how long a job is silent between two beats, for leases that learn from it. */
+/** How long a job is silent between two beats, for leases that learn from it (`--lease auto`). */
 
 import type { Clock } from "../core/clock.ts";
+import type { Cause } from "../core/job.ts";
 import { addGap } from "../core/learning.ts";
 import type { Gaps } from "../core/learning.ts";
 import type { Heartbeat } from "./heartbeat.ts";
 
-export class GapRecorder {
+export class BeatGaps {
   readonly #gaps: Record<string, number> = {};
   #last_beat_ms: number;
 
@@ -17,7 +18,8 @@ export class GapRecorder {
     });
   }
 
-  get gaps(): Gaps {
-    return this.#gaps;
+  /** What the run has shown. One that was stopped says nothing about how long it would have been silent. */
+  shown(cause: Cause): Gaps | null {
+    return cause === "success" || cause === "exit" ? this.#gaps : null;
   }
 }

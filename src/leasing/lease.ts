@@ -4,7 +4,7 @@
  * the wall clock tells; after a jump back of the wall clock it is the other way round: the earlier end counts.
  *
  * A store on this machine's own clock jumps along with it, and every sweep on it waits after a jump. There a jump is
- * not held against the lease for the moment that it takes to put it right with the store (see Keeper).
+ * not held against the lease for the moment that it takes to put it right with the store (see SilenceWatch).
  */
 
 import { JUMP_MS, JUMP_TRUST_MS } from "../core/clock.ts";
@@ -62,9 +62,9 @@ export class Lease {
   /** How much longer the holder may act; zero or less: not at all. */
   remaining(): number {
     const { mono_ms, wall_ms } = this.#since();
-    const ahead_ms = wall_ms - mono_ms;
-    if (ahead_ms <= JUMP_MS) this.#steady_ms = mono_ms;
-    if (ahead_ms <= JUMP_MS || !this.#shares_clock) return this.#valid_ms - Math.max(mono_ms, wall_ms);
+    const jump_ms = wall_ms - mono_ms;
+    if (jump_ms <= JUMP_MS) this.#steady_ms = mono_ms;
+    if (jump_ms <= JUMP_MS || !this.#shares_clock) return this.#valid_ms - Math.max(mono_ms, wall_ms);
     const trusted_ms = this.#steady_ms + JUMP_TRUST_MS - mono_ms;
     return trusted_ms > 0 ? Math.min(this.#valid_ms - mono_ms, trusted_ms) : this.#valid_ms - wall_ms;
   }
@@ -80,8 +80,8 @@ export class Lease {
   /** By how much the store's clock has jumped ahead since it last heard of this lease; zero where that does not count. */
   jumped(): number {
     const { mono_ms, wall_ms } = this.#since();
-    const ahead_ms = wall_ms - mono_ms;
-    return this.#shares_clock && ahead_ms > JUMP_MS && this.remaining() > 0 ? ahead_ms : 0;
+    const jump_ms = wall_ms - mono_ms;
+    return this.#shares_clock && jump_ms > JUMP_MS && this.remaining() > 0 ? jump_ms : 0;
   }
 
   #since(): Instant {

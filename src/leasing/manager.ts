@@ -40,7 +40,7 @@ export interface RenewOptions {
   at_least?: boolean;
 }
 
-export interface Ending {
+export interface ReleaseOptions {
   end: AttemptEnd;
   process?: ProcessIdentity | null;
   last_lines?: readonly string[];
@@ -105,20 +105,20 @@ export class LeaseManager {
   }
 
   /** Ends the attempt. `stale` when the job is somebody else's by now: the result is kept as a checkpoint only. */
-  async release(lease: Lease, ending: Ending): Promise<Release> {
+  async release(lease: Lease, options: ReleaseOptions): Promise<Release> {
     for (;;) {
       // What is written into the store is told by its clock, which need not be ours.
       const decided_at_ms = await this.store.now();
-      const change = this.#decide(lease, ending.end, decided_at_ms);
+      const change = this.#decide(lease, options.end, decided_at_ms);
       const request = {
         id: lease.job.id,
         token: lease.token,
         change,
-        process: ending.process ?? null,
-        gaps: ending.gaps ?? null,
-        audit: isWorthAuditing(ending.end) ? this.#audit(lease, ending) : null,
+        process: options.process ?? null,
+        gaps: options.gaps ?? null,
+        audit: isWorthAuditing(options.end) ? this.#audit(lease, options) : null,
       };
-      const [answer] = await this.store.settle([request], { within_ms: ending.within_ms ?? 0 });
+      const [answer] = await this.store.settle([request], { within_ms: options.within_ms ?? 0 });
       assert(answer !== undefined, "a store answers every request");
       if (answer.status === "applied") return { status: "applied", change, decided_at_ms };
       if (answer.status === "stale") return answer;
@@ -137,11 +137,11 @@ export class LeaseManager {
     return change;
   }
 
-  #audit(lease: Lease, ending: Ending) {
+  #audit(lease: Lease, options: ReleaseOptions) {
     return {
       holder: this.worker_id,
       host: this.#options.host,
-      last_lines: ending.last_lines ?? [],
+      last_lines: options.last_lines ?? [],
       granted_at_ms: lease.job.started_at_ms,
       expires_at_ms: lease.expires_at_ms,
     };

@@ -1,5 +1,5 @@
 /**
- * Keeps watch over one attempt: warns when it is silent for half of its budget, has it stopped when the budget is used
+ * Where a silent job is stopped. Warns when it is silent for half of its budget, has it stopped when the budget is used
  * up or its time is over, and has it killed before a lease that could not be renewed runs out.
  *
  * It never touches the process itself: it says "stop" or "lost", and the attempt acts.
@@ -12,7 +12,7 @@ import type { Heartbeat } from "./heartbeat.ts";
 import type { Lease } from "./lease.ts";
 import type { LeaseManager } from "./manager.ts";
 
-export interface KeeperOptions {
+export interface SilenceWatchOptions {
   lease: Lease;
   heartbeat: Heartbeat;
   manager: LeaseManager;
@@ -20,9 +20,13 @@ export interface KeeperOptions {
   timeout_ms: number | null;
   /** How long a forced stop may take. */
   grace_ms: number;
-  onHalfSilent: () => void;
-  onStop: (cause: "silent" | "timeout") => void;
-  onLost: (why: string) => void;
+}
+
+/** What the attempt is told. */
+export interface SilenceEvents {
+  halfSilent(): void;
+  stop(cause: "silent" | "timeout"): void;
+  lost(why: string): void;
 }
 
 /** Asked for on top of the grace, for the kill itself and the settle behind it. */
@@ -31,10 +35,14 @@ const LONGEST_SLEEP_MS = 1_000;
 /** A beat in the store that is newer than ours by this was somebody else's. */
 const OTHERS_BEAT_MS = 50;
 
-export class Keeper {
-  readonly #options: KeeperOptions;
+export class SilenceWatch {
+  readonly #options: SilenceWatchOptions;
+  readonly #events: SilenceEvents;
   readonly #timeout_at_ms: number | null;
-  readonly #onBeat = () => this.#beat();
+  readonly #onBeat = () => {
+    this.#warned = false;
+    this.#closing_asked = false;
+  };
   #warned = false;
   #closing_asked = false;
   #stopping = false;
@@ -43,8 +51,9 @@ export class Keeper {
   #cancelTimer: (() => void) | null = null;
   #cancelCover: (() => void) | null = null;
 
-  constructor(options: KeeperOptions) {
+  constructor(options: SilenceWatchOptions, events: SilenceEvents) {
     this.#options = options;
+    this.#events = events;
     const { clock, timeout_ms, heartbeat } = options;
     this.#timeout_at_ms = timeout_ms === null ? null : clock.mono_ms() + timeout_ms;
     heartbeat.addCallback(this.#onBeat);
@@ -63,11 +72,6 @@ export class Keeper {
     this.#cancelTimer?.();
     this.#cancelCover?.();
     this.#options.heartbeat.removeCallback(this.#onBeat);
-  }
-
-  #beat(): void {
-    this.#warned = false;
-    this.#closing_asked = false;
   }
 
   #next(): { duty: Duty; at_ms: number } {
@@ -114,8 +118,8 @@ export class Keeper {
     if (at_ms > this.#options.clock.mono_ms() + 0.5) return;
     if (duty === "kill_fenced") {
       this.end();
-      this.#options.onLost("it could not be renewed in time");
-    } else if (duty === "stop_timeout") this.#options.onStop("timeout");
+      this.#events.lost("it could not be renewed in time");
+    } else if (duty === "stop_timeout") this.#events.stop("timeout");
     else void this.#askAndDo(duty);
   }
 
@@ -128,12 +132,12 @@ export class Keeper {
     if (this.#over || this.#stopping || this.#options.heartbeat.last_beat_ms > beat_ms) return;
     if (duty === "warn") {
       this.#warned = true;
-      this.#options.onHalfSilent();
+      this.#events.halfSilent();
     } else if (duty === "ask_closing") {
       this.#closing_asked = true;
       const { lease, grace_ms } = this.#options;
       this.#extend(closingMargin(lease.lease_ms) + grace_ms + STOP_SLACK_MS);
-    } else this.#options.onStop("silent");
+    } else this.#events.stop("silent");
     this.#arm();
   }
 
@@ -162,10 +166,10 @@ export class Keeper {
   }
 
   #extend(expires_in_ms: number): void {
-    const { lease, manager, heartbeat, onLost } = this.#options;
+    const { lease, manager, heartbeat } = this.#options;
     manager.renew(lease, { expires_in_ms, beat_age_ms: null, beats: heartbeat.beats }).then(
       (answer) => {
-        if (answer.status !== "extended" && !this.#over) onLost(answer.status);
+        if (answer.status !== "extended" && !this.#over) this.#events.lost(answer.status);
       },
       // Without it the fence stands: the job is killed before the lease runs out.
       () => {},

@@ -2,7 +2,6 @@
 
 import type { Job } from "../core/job.ts";
 import { conclude, subjectOf, type Learned } from "../core/learning.ts";
-import { decodeChunk } from "../runner/log/capture.ts";
 import { Tail } from "../runner/log/tail.ts";
 import type { Store } from "../store/store.ts";
 import type { JobPage } from "../view/job.ts";
@@ -65,7 +64,7 @@ export class LogEnds {
     for (;;) {
       const chunks = await store.logs({ job: id, attempt, from: end.from, limit: CHUNKS });
       for (const chunk of chunks) {
-        for (const { bytes } of decodeChunk(chunk)) end.tail.add(bytes);
+        end.tail.addChunk(chunk);
         end.from = chunk.start + chunk.bytes;
       }
       if (chunks.length < CHUNKS) return end.tail.lines(LAST_LINES);

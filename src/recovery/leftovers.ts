@@ -9,9 +9,9 @@ import type { ProcessIdentity } from "../core/records.ts";
 import { environments, isProvenAlive, processGroup } from "../platform/machine.ts";
 import { groupLives, signalGroup } from "../runner/group.ts";
 
-export interface Remains {
+export interface Leftovers {
   job: number;
-  /** Attempts with a lower token are remains; this one and later ones may be somebody's work. */
+  /** Attempts with a lower token are leftovers; this one and later ones may be somebody's work. */
   before_token: number;
   /** Null when the worker died before it could note it. */
   process: ProcessIdentity | null;
@@ -21,13 +21,13 @@ const LOOK_EVERY_MS = 10;
 const LOOKS = 200;
 
 /** Answers how many process groups were killed; returns when they are dead. `mayKill` is asked when there are some. */
-export async function killRemains(
-  remains: Remains,
-  marked: MarkedProcesses,
+export async function killLeftovers(
+  leftovers: Leftovers,
+  marked: MarkedLeftovers,
   clock: Clock,
   mayKill: () => Promise<boolean> = () => Promise.resolve(true),
 ): Promise<number> {
-  const groups = groupsOf(remains, marked);
+  const groups = groupsOf(leftovers, marked);
   if (groups.length === 0 || !(await mayKill())) return 0;
   for (const group of groups) signalGroup(group, "SIGKILL");
   for (let look = 0; look < LOOKS && groups.some(groupLives); look++) await sleep(clock, LOOK_EVERY_MS);
@@ -35,16 +35,16 @@ export async function killRemains(
 }
 
 /** What was noted, and what says of itself that it belongs to the job: a worker may have died before it noted it. */
-function groupsOf(remains: Remains, marked: MarkedProcesses): number[] {
-  const groups = marked.of(remains).map(processGroup);
-  const { process } = remains;
+function groupsOf(leftovers: Leftovers, marked: MarkedLeftovers): number[] {
+  const groups = marked.of(leftovers).map(processGroup);
+  const { process } = leftovers;
   // A noted leader that still lives needs no marks, which a program may have taken out of its environment.
   if (process !== null && isProvenAlive(process)) groups.push(process.pid);
   return [...new Set(groups.filter((group) => group !== null))];
 }
 
 /** Processes that know from their environment which job they belong to. Looked up once, when first asked for. */
-export class MarkedProcesses {
+export class MarkedLeftovers {
   readonly #store_url: string;
   #found: Map<number, { pid: number; token: number }[]> | null = null;
 
@@ -53,7 +53,7 @@ export class MarkedProcesses {
     this.#store_url = store_url;
   }
 
-  of({ job, before_token }: Remains): number[] {
+  of({ job, before_token }: Leftovers): number[] {
     this.#found ??= this.#find();
     const processes = this.#found.get(job) ?? [];
     return processes.filter(({ token }) => token < before_token).map(({ pid }) => pid);

@@ -4,20 +4,19 @@
  * rechecks that the job is still exactly as it was found.
  */
 
-import { JUMP_TRUST_MS } from "../core/clock.ts";
+import { isSettledWithin, JUMP_TRUST_MS } from "../core/clock.ts";
 import type { Clock, MachineTime, Random } from "../core/clock.ts";
 import { errorText, isStoreTrouble } from "../core/errors.ts";
-import type { SweepCounts, WorkerRecord } from "../core/records.ts";
+import type { LogChunk, SweepCounts, WorkerRecord } from "../core/records.ts";
+import { RepeatedTrouble } from "../core/report.ts";
 import { isRefusal, transition, type Change } from "../core/transition.ts";
 import { host, isProvenDead, machineTime } from "../platform/machine.ts";
 import type { ExpiredLease } from "../store/queries.ts";
 import type { RecoverRequest } from "../store/store.ts";
 import type { HousekeepingOptions } from "./housekeeping.ts";
 import { keepHouse } from "./housekeeping.ts";
-import { lastLines } from "./last_lines.ts";
-import { LAST_LINES } from "../runner/log/tail.ts";
-import { killRemains, MarkedProcesses } from "./leftovers.ts";
-import { Sparing } from "../core/repeated_trouble.ts";
+import { LAST_LINES, Tail } from "../runner/log/tail.ts";
+import { killLeftovers, MarkedLeftovers } from "./leftovers.ts";
 
 export interface RecoverySweepOptions extends HousekeepingOptions {
   clock: Clock;
@@ -28,8 +27,8 @@ export interface RecoverySweepOptions extends HousekeepingOptions {
   every_ms: number;
   /** Between two looks for workers that died on this machine, once started; none unless it is given. */
   dead_every_ms?: number;
-  /** Write an error checkpoint for each recovered job. */
-  checkpoints: boolean;
+  /** Write an error checkpoint for each recovered job; so it is unless told otherwise. */
+  checkpoints?: boolean;
   /** The machine's own, unless a test has another. */
   machine_time?: () => MachineTime;
 }
@@ -43,7 +42,7 @@ export interface SweepStatistics {
 }
 
 /** Jobs per commit: short enough that a beat never waits long behind it. */
-export const PAGE = 1_000;
+export const SWEEP_PAGE = 1_000;
 /** A grace that no lease ever outlives. */
 const NEVER_MS = 2 ** 50;
 
@@ -56,19 +55,12 @@ export class RecoverySweep {
     total_failed: 0,
     last_scan: null,
   };
-  #cancelTimer: (() => void) | null = null;
-  #cancelDead: (() => void) | null = null;
-  /** Counts the starts. */
-  #turns = 0;
-  #current: Promise<unknown> | null = null;
-  /** For dead workers. */
-  #looking: Promise<unknown> | null = null;
-
-  readonly #trouble: Sparing;
+  #loops: Loop[] = [];
+  readonly #trouble: RepeatedTrouble;
 
   constructor(options: RecoverySweepOptions) {
     this.#options = options;
-    this.#trouble = new Sparing(options.clock);
+    this.#trouble = new RepeatedTrouble(options.clock);
   }
 
   statistics(): SweepStatistics {
@@ -79,53 +71,34 @@ export class RecoverySweep {
   start(onScan: (counts: SweepCounts) => void = () => {}): void {
     if (this.#statistics.running) return;
     this.#statistics.running = true;
-    const turns = ++this.#turns;
-    const again = (delay_ms: number) => {
-      this.#cancelTimer = this.#options.clock.after(delay_ms, () => {
-        this.#current = this.scan()
-          .then(
-            (counts) => {
-              this.#trouble.over();
-              onScan(counts);
-            },
-            (error) => {
-              if (this.#trouble.again() !== null) this.#options.report("error", `sweep failed: ${errorText(error)}`);
-            },
-          )
-          .then(() => {
-            // Stopped, perhaps started anew, in the meantime: then this is not ours to go on with.
-            if (this.#statistics.running && this.#turns === turns) {
-              again(this.#options.every_ms * (0.9 + 0.2 * this.#options.random()));
-            }
-          });
-      });
+    const { clock, random, every_ms, dead_every_ms } = this.#options;
+    const sweep = async () => {
+      try {
+        const counts = await this.scan();
+        this.#trouble.over();
+        onScan(counts);
+      } catch (error) {
+        if (this.#trouble.tellNow()) this.#options.report("error", `sweep failed: ${errorText(error)}`);
+      }
     };
-    again(0);
-    if (this.#options.dead_every_ms !== undefined) this.#watchDead(turns, this.#options.dead_every_ms, onScan);
-  }
-
-  #watchDead(turns: number, every_ms: number, onScan: (counts: SweepCounts) => void): void {
-    this.#cancelDead = this.#options.clock.after(every_ms, () => {
-      const looked = this.scanDead().then((counts) => counts !== null && onScan(counts));
-      // The sweeps report a store that can't be used.
-      this.#looking = looked.catch(() => {});
-      void this.#looking.then(() => {
-        if (this.#statistics.running && this.#turns === turns) this.#watchDead(turns, every_ms, onScan);
-      });
-    });
+    this.#loops = [new Loop(clock, 0, () => every_ms * (0.9 + 0.2 * random()), sweep)];
+    if (dead_every_ms === undefined) return;
+    const look = async () => {
+      try {
+        const counts = await this.scanDead();
+        if (counts !== null) onScan(counts);
+      } catch {
+        // The sweeps report a store that can't be used.
+      }
+    };
+    this.#loops.push(new Loop(clock, dead_every_ms, () => dead_every_ms, look));
   }
 
   async stop(options: { wait?: boolean; timeout_ms?: number } = {}): Promise<void> {
     this.#statistics.running = false;
-    this.#cancelTimer?.();
-    this.#cancelDead?.();
-    if (options.wait === false || (this.#current ?? this.#looking) === null) return;
-    let cancelLate = () => {};
-    const late = new Promise<void>((done) => {
-      cancelLate = this.#options.clock.after(options.timeout_ms ?? 10_000, done);
-    });
-    await Promise.race([Promise.all([this.#current, this.#looking]), late]);
-    cancelLate();
+    const under_way = this.#loops.map((loop) => loop.end()).filter((work) => work !== null);
+    if (options.wait === false || under_way.length === 0) return;
+    await isSettledWithin(this.#options.clock, options.timeout_ms ?? 10_000, Promise.all(under_way));
   }
 
   /** One pass over everything. */
@@ -160,17 +133,17 @@ export class RecoverySweep {
   }
 
   async #recoverAll(dead: readonly WorkerRecord[], grace_ms: number): Promise<SweepCounts> {
-    const { store, clock, checkpoints } = this.#options;
+    const { store, clock, checkpoints = true } = this.#options;
     const started_ms = clock.mono_ms();
     const counts = noCounts();
     const dead_holders = dead.map(({ id }) => id);
     let after: { expires_at_ms: number; id: number } | null = null;
     for (;;) {
-      const query = { grace_ms, dead_holders, after, limit: PAGE, last_chunks: checkpoints ? LAST_LINES : 0 };
+      const query = { grace_ms, dead_holders, after, limit: SWEEP_PAGE, last_chunks: checkpoints ? LAST_LINES : 0 };
       const page: ExpiredLease[] = await store.expired(query);
       await this.#recoverPage(page, counts);
       const last = page.at(-1);
-      if (last === undefined || page.length < PAGE) break;
+      if (last === undefined || page.length < SWEEP_PAGE) break;
       after = { expires_at_ms: last.expires_at_ms, id: last.job.id };
     }
     for (const worker of dead) {
@@ -188,7 +161,7 @@ export class RecoverySweep {
     const requests: RecoverRequest[] = [];
     // One moment for all, so that the store finds many that end alike.
     const now_ms = await this.#options.store.now();
-    const marked = new MarkedProcesses(this.#options.store_url);
+    const marked = new MarkedLeftovers(this.#options.store_url);
     for (const lease of page) {
       try {
         counts.orphans_killed += await this.#clear(lease, marked);
@@ -227,15 +200,15 @@ export class RecoverySweep {
   }
 
   /** Nothing of the old attempt may run when the next one starts. */
-  async #clear(lease: ExpiredLease, marked: MarkedProcesses): Promise<number> {
+  async #clear(lease: ExpiredLease, marked: MarkedLeftovers): Promise<number> {
     const { job, attempt } = lease;
     if (attempt.host !== host) return 0;
-    const remains = { job: job.id, before_token: job.token + 1, process: attempt.process };
-    return killRemains(remains, marked, this.#options.clock, () => this.#isSame(lease));
+    const leftovers = { job: job.id, before_token: job.token + 1, process: attempt.process };
+    return killLeftovers(leftovers, marked, this.#options.clock, () => this.#isSame(lease));
   }
 
   #decide(lease: ExpiredLease, now_ms: number): RecoverRequest | null {
-    const { random, grace_ms, checkpoints } = this.#options;
+    const { random, grace_ms, checkpoints = true } = this.#options;
     const { job, attempt, expires_at_ms } = lease;
     const cause = lease.holder_dead ? "lost" : "expired";
     const change = transition(job, { type: "recover", cause, grace_ms }, { now_ms, random });
@@ -264,6 +237,40 @@ export class RecoverySweep {
     this.#statistics.total_failed += counts.failed;
     this.#statistics.last_scan = counts;
   }
+}
+
+/** Work that is done again and again until it is ended, never twice at once. */
+class Loop {
+  #cancelTimer = () => {};
+  #under_way: Promise<void> | null = null;
+  #ended = false;
+
+  constructor(clock: Clock, first_ms: number, next_ms: () => number, work: () => Promise<void>) {
+    const after = (delay_ms: number) => {
+      this.#cancelTimer = clock.after(delay_ms, () => {
+        this.#under_way = work().then(() => {
+          this.#under_way = null;
+          if (!this.#ended) after(next_ms());
+        });
+      });
+    };
+    after(first_ms);
+  }
+
+  /** What of it is still under way. */
+  end(): Promise<void> | null {
+    this.#ended = true;
+    this.#cancelTimer();
+    return this.#under_way;
+  }
+}
+
+/** Nobody can be asked about the attempt any more: what of its log reached the store must do. */
+function lastLines(chunks: readonly LogChunk[]): string[] {
+  if (chunks.length === 0) return [];
+  const tail = new Tail();
+  for (const chunk of chunks) tail.addChunk(chunk);
+  return tail.lines(LAST_LINES);
 }
 
 function withLastLine(change: Change, last_line: string | null): Change {

@@ -11,6 +11,7 @@ export interface InheritRun {
   kill(signal: NodeJS.Signals): void;
 }
 
+/** Resolves when it has been started. */
 export function inheritRun(argv: readonly string[]): Promise<InheritRun> {
   const [command = "", ...args] = argv;
   const child = spawn(command, args, { stdio: "inherit" });

@@ -1,25 +1,43 @@
 /** A job's result: what it wrote into the file that LEASE_OUTPUT names. */
 
 import { platform } from "#platform";
-import { existsSync, mkdirSync, statSync } from "node:fs";
+import { existsSync, mkdirSync, rmSync, statSync } from "node:fs";
 import { open, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** Where the attempt may write its result. Whoever tidies up temporary files may have taken the folder from a worker. */
-export function outputPath(folder: string, job: number, token: number): string {
-  try {
-    if (!existsSync(folder)) mkdirSync(folder, { mode: 0o700 });
-  } catch {
-    // A job that has a result finds out by itself; the others need no folder.
+/** A worker's own folder for the files of its jobs. */
+export class ResultFolder {
+  readonly #path: string;
+
+  constructor(worker_id: string) {
+    this.#path = join(tmpdir(), `lease-${worker_id}`);
   }
-  return join(folder, `output-${job}-${token}`);
+
+  make(): void {
+    mkdirSync(this.#path, { mode: 0o700 });
+  }
+
+  /** Where the attempt may write its result. Whoever tidies up temporary files may have taken the folder from us. */
+  pathFor(job: number, token: number): string {
+    try {
+      if (!existsSync(this.#path)) this.make();
+    } catch {
+      // A job that has a result finds out by itself; the others need no folder.
+    }
+    return join(this.#path, `output-${job}-${token}`);
+  }
+
+  remove(): void {
+    rmSync(this.#path, { recursive: true, force: true });
+  }
 }
 
 /** Null when the job wrote none; cut at the limit, which is told. The file is removed. */
-export async function readOutput(
+export async function readResult(
   path: string,
   limit_bytes: number,
-  tell: (why: string) => void = () => {},
+  warn: (text: string) => void = () => {},
 ): Promise<string | null> {
   // Most jobs write none, and this asks for less than the other way.
   if (platform.quickFiles()?.stat(path) === null) return null;
@@ -30,7 +48,7 @@ export async function readOutput(
     if (!stats.isFile()) return null;
     const file = await open(path, "r");
     if (stats.size > limit_bytes)
-      tell(`its result has ${stats.size} bytes and was cut at ${limit_bytes}; --output-limit keeps more`);
+      warn(`its result has ${stats.size} bytes and was cut at ${limit_bytes}; --output-limit keeps more`);
     try {
       const { buffer, bytesRead } = await file.read(new Uint8Array(limit_bytes), 0, limit_bytes, 0);
       // As the first part of a stream: half a letter at the cut is left out.

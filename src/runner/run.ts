@@ -1,25 +1,47 @@
 /**
  * Runs one program to its end: starts it in a session of its own, passes on what it prints, stops its whole group when
- * told to, and leaves nothing of the group behind. Knows no store and no lease.
+ * told to, leaves nothing of the group behind, and reads the result that it wrote. Knows no store and no lease.
  */
 
-import type { Clock } from "../core/clock.ts";
-import { LeaseError } from "../core/errors.ts";
-import type { Child, SpawnOptions } from "../platform/platform.ts";
+import { isSettledWithin, type Clock } from "../core/clock.ts";
+import { errorText, LeaseError } from "../core/errors.ts";
+import type { Child, SpawnOptions, Stream } from "../platform/platform.ts";
 import { askToEnd, groupLives, signalGroup } from "./group.ts";
+import { readResult } from "./result_file.ts";
 import { start } from "./start.ts";
 
-export interface Exit {
+/** How a job ended, whatever ran it. */
+export interface Outcome {
   cause: "success" | "exit" | "signal" | "not_found" | "not_executable";
   exit_code: number | null;
   signal: string | null;
   error: string | null;
+  /** The job's result. */
+  output: string | null;
 }
 
-export interface RunHooks {
-  onStart?: (pid: number) => void;
-  /** The program ended, but processes it had started were still there and have been stopped. */
-  onLeftover?: () => void;
+/** A job that runs, whatever runs it. */
+export interface JobRun {
+  readonly done: Promise<Outcome>;
+  /** It is over by itself, though something of it may be left: what stops it now is not why it ended. */
+  readonly exited: boolean;
+  /** Asks it to end, and ends it by force after the grace; null never does. Told again, the earlier end counts. */
+  stop(grace_ms: number | null): void;
+  kill(): void;
+}
+
+/** What whoever runs a job tells about it. */
+export interface RunEvents {
+  started(pid: number): void;
+  /** The bytes are only valid during the call; a promise holds back more until it is settled. */
+  printed(stream: Stream, bytes: Uint8Array): void | Promise<void>;
+  warn(text: string): void;
+}
+
+export interface Program extends Omit<SpawnOptions, "onOutput"> {
+  /** The file that LEASE_OUTPUT names. */
+  result_path: string;
+  result_limit_bytes: number;
 }
 
 /** How long a leftover group gets to end by itself before it is killed. */
@@ -32,10 +54,10 @@ const SCARCE: ReadonlySet<unknown> = new Set(["EMFILE", "ENFILE", "EAGAIN", "ENO
 
 const NOT_YET = Promise.resolve("not yet" as const);
 
-export class Run {
-  readonly done: Promise<Exit>;
+export class ProgramRun implements JobRun {
+  readonly done: Promise<Outcome>;
   readonly #clock: Clock;
-  readonly #hooks: RunHooks;
+  readonly #events: RunEvents;
   readonly #over = Promise.withResolvers<void>();
   #child: Child | null = null;
   #stopped = false;
@@ -44,22 +66,17 @@ export class Run {
   #killed = false;
   #cancelKill: (() => void) | null = null;
 
-  constructor(options: SpawnOptions, clock: Clock, hooks: RunHooks = {}) {
+  constructor(program: Program, clock: Clock, events: RunEvents) {
     this.#clock = clock;
-    this.#hooks = hooks;
-    this.done = this.#run(options);
+    this.#events = events;
+    this.done = this.#run(program);
   }
 
-  get pid(): number | null {
-    return this.#child?.pid ?? null;
-  }
-
-  /** The program is over, though something of its group may be left: what stops it now is not why it ended. */
   get exited(): boolean {
     return this.#exited;
   }
 
-  /** TERM to the group, KILL after the grace; null never kills. Told again, the earlier kill counts. */
+  /** TERM to the group, KILL after the grace. */
   stop(grace_ms: number | null): void {
     if (!this.#stopped && this.#child !== null) askToEnd(this.#child.pid);
     this.#stopped = true;
@@ -77,24 +94,27 @@ export class Run {
     if (this.#child !== null) signalGroup(this.#child.pid, "SIGKILL");
   }
 
-  async #run(options: SpawnOptions): Promise<Exit> {
+  async #run(program: Program): Promise<Outcome> {
     let child: Child;
     try {
-      child = await start({ ...options, onOutput: (stream, bytes) => this.#held(options.onOutput(stream, bytes)) });
+      const onOutput: SpawnOptions["onOutput"] = (stream, bytes) => this.#held(this.#events.printed(stream, bytes));
+      child = await start({ ...program, onOutput });
     } catch (error) {
       return startFailure(error);
     }
     this.#child = child;
     if (this.#killed) signalGroup(child.pid, "SIGKILL");
     else if (this.#stopped) askToEnd(child.pid);
-    this.#hooks.onStart?.(child.pid);
+    this.#events.started(child.pid);
     const exit = await child.exited;
     this.#exited = true;
     this.#over.resolve();
     if (groupLives(child.pid)) await this.#endLeftovers(child.pid);
     this.#cancelKill?.();
     await this.#drain(child);
-    return describe(exit.exit_code, exit.signal);
+    const { result_path, result_limit_bytes } = program;
+    const output = await readResult(result_path, result_limit_bytes, (text) => this.#events.warn(text));
+    return { ...describe(exit.exit_code, exit.signal), output };
   }
 
   /** The job is over when its program is; its group must not go on without a lease. */
@@ -103,7 +123,7 @@ export class Run {
       // A daemon on its way into a session of its own is given the time to get there.
       await pause();
       if (!groupLives(pid)) return;
-      this.#hooks.onLeftover?.();
+      this.#events.warn("ended and left processes behind; stopping them");
       this.stop(LEFTOVER_GRACE_MS);
     }
     while (groupLives(pid)) {
@@ -120,13 +140,7 @@ export class Run {
   async #drain(child: Child): Promise<void> {
     // Of a program that printed little all has been read by now, and no clock is needed.
     if ((await Promise.race([child.drained, NOT_YET])) !== "not yet") return;
-    let cancel = () => {};
-    const late = new Promise<"late">((done) => {
-      cancel = this.#clock.after(DRAIN_MS, () => done("late"));
-    });
-    const first = await Promise.race([child.drained, late]);
-    cancel();
-    if (first === "late") child.abandonOutput();
+    if (!(await isSettledWithin(this.#clock, DRAIN_MS, child.drained))) child.abandonOutput();
   }
 }
 
@@ -137,18 +151,18 @@ function pause(): Promise<void> {
   });
 }
 
-function startFailure(error: unknown): Exit {
+function startFailure(error: unknown): Outcome {
+  const failed = { signal: null, error: errorText(error), output: null };
   if (error instanceof LeaseError && SCARCE.has((error.cause as NodeJS.ErrnoException | undefined)?.code)) {
-    return { cause: "exit", exit_code: 126, signal: null, error: error.message };
+    return { ...failed, cause: "exit", exit_code: 126 };
   }
   if (error instanceof LeaseError && (error.code === "not_found" || error.code === "not_executable")) {
-    return { cause: error.code, exit_code: error.exit_code, signal: null, error: error.message };
+    return { ...failed, cause: error.code, exit_code: error.exit_code };
   }
-  const message = error instanceof Error ? error.message : String(error);
-  return { cause: "not_executable", exit_code: 126, signal: null, error: message };
+  return { ...failed, cause: "not_executable", exit_code: 126 };
 }
 
-function describe(exit_code: number | null, signal: string | null): Exit {
+function describe(exit_code: number | null, signal: string | null): Omit<Outcome, "output"> {
   if (signal !== null) return { cause: "signal", exit_code: null, signal, error: `killed by ${signal}` };
   if (exit_code === 0) return { cause: "success", exit_code, signal, error: null };
   return { cause: "exit", exit_code, signal, error: `exit code ${exit_code}` };

@@ -8,11 +8,6 @@ import type { Clock } from "../core/clock.ts";
 import type { AttemptEnd } from "../core/transition.ts";
 import type { Lease } from "../leasing/lease.ts";
 
-export interface AheadOptions {
-  clock: Clock;
-  giveBack: (lease: Lease) => void;
-}
-
 /** The end of an attempt that was given back before it began. */
 export const NOT_STARTED: AttemptEnd = {
   cause: "returned",
@@ -30,16 +25,18 @@ const LONG_JOB_MS = 10 * SHORT_JOB_MS;
 /** How much a new job weighs in the average. */
 const WEIGHT = 0.2;
 const KEPT_MS = 100;
-const PATIENCE_MS = 2;
+const SETTLE_WITHIN_MS = 2;
 
-export class Ahead {
-  readonly #options: AheadOptions;
+export class AcquireAhead {
+  readonly #clock: Clock;
+  readonly #giveBack: (lease: Lease) => void;
   readonly #waiting: { lease: Lease; cancelTimer: () => void }[] = [];
   /** Until jobs have shown to be short they count as long. */
   #average_ms = LONG_JOB_MS;
 
-  constructor(options: AheadOptions) {
-    this.#options = options;
+  constructor(clock: Clock, giveBack: (lease: Lease) => void) {
+    this.#clock = clock;
+    this.#giveBack = giveBack;
   }
 
   get size(): number {
@@ -50,28 +47,27 @@ export class Ahead {
     this.#average_ms += WEIGHT * (Math.min(took_ms, LONG_JOB_MS) - this.#average_ms);
   }
 
-  /** Jobs are so short that it pays. */
-  get pays(): boolean {
+  get jobs_are_short(): boolean {
     return this.#average_ms < SHORT_JOB_MS;
   }
 
   /** How many to ask for: one per slot, and only when there is none left, so that many are granted in one commit. */
   wanted(slots: number): number {
-    return this.pays && this.#waiting.length === 0 ? slots : 0;
+    return this.jobs_are_short && this.#waiting.length === 0 ? slots : 0;
   }
 
-  /** How long an end may wait to be written: as long as a next job is at hand, nobody waits for that commit. */
-  get patience_ms(): number {
-    return this.#waiting.length > 0 ? PATIENCE_MS : 0;
+  /** How long a settle may wait for others: as long as a next job is at hand, nobody waits for that commit. */
+  get settle_within_ms(): number {
+    return this.#waiting.length > 0 ? SETTLE_WITHIN_MS : 0;
   }
 
   add(lease: Lease): void {
-    const cancelTimer = this.#options.clock.after(KEPT_MS, () => {
+    const cancelTimer = this.#clock.after(KEPT_MS, () => {
       // No slot became free in time: the jobs are not short any more.
       this.#average_ms = LONG_JOB_MS;
       const index = this.#waiting.findIndex((other) => other.lease === lease);
       if (index >= 0) this.#waiting.splice(index, 1);
-      this.#options.giveBack(lease);
+      this.#giveBack(lease);
     });
     this.#waiting.push({ lease, cancelTimer });
   }
@@ -83,6 +79,6 @@ export class Ahead {
   }
 
   giveAllBack(): void {
-    for (let lease = this.take(); lease !== null; lease = this.take()) this.#options.giveBack(lease);
+    for (let lease = this.take(); lease !== null; lease = this.take()) this.#giveBack(lease);
   }
 }

@@ -1,61 +1,68 @@
 /**
- * One attempt: runs a granted job under its lease, from start to settle. Output becomes beats and log, the keeper says
- * when to stop, and whatever ended the job, its whole process group is gone before the end is written.
+ * One attempt: the way of a granted job under its lease.
+ *
+ *     clear leftovers → start → watch → end → settle
+ *
+ * What it prints becomes beats and log, the silence watch says when to stop it, and whatever ended it, all of it is
+ * gone before the end is written. Its slot is free as soon as it has ended; the settle is nobody's to wait for.
  */
 
-import { forcedGrace } from "../core/calibration.ts";
-import type { Clock } from "../core/clock.ts";
-import { formatDuration } from "../core/duration.ts";
+import { forcedGrace, intervalOf, type LeaseTimes } from "../core/calibration.ts";
+import { every, type Clock } from "../core/clock.ts";
 import { errorText } from "../core/errors.ts";
 import type { Beat } from "../core/job.ts";
 import type { ProcessIdentity } from "../core/records.ts";
+import { RepeatedTrouble, type Level, type Report } from "../core/report.ts";
 import type { AttemptEnd } from "../core/transition.ts";
-import { FAILURES_REPORTED, LeaseExtender } from "../leasing/extender.ts";
-import { GapRecorder } from "../leasing/beat_gaps.ts";
+import { BeatGaps } from "../leasing/beat_gaps.ts";
+import { LeaseExtender } from "../leasing/extender.ts";
 import { Heartbeat } from "../leasing/heartbeat.ts";
 import type { Lease } from "../leasing/lease.ts";
 import type { LeaseManager, Release } from "../leasing/manager.ts";
+import { SilenceWatch } from "../leasing/silence_watch.ts";
 import { bootId, identify } from "../platform/machine.ts";
 import type { Stream } from "../platform/platform.ts";
-import { LAST_LINES, LineCounter, Tail } from "../runner/log/tail.ts";
+import { killLeftovers, MarkedLeftovers } from "../recovery/leftovers.ts";
+import { jobEnvironment, jobVariables } from "../runner/environment.ts";
 import { LogCapture } from "../runner/log/capture.ts";
-import { openLogFile } from "../runner/log/file.ts";
-import { outputPath, readOutput } from "../runner/result_file.ts";
-import { Run, type Exit } from "../runner/run.ts";
-import { jobEnvironment } from "../runner/start.ts";
-import { Keeper } from "../leasing/silence_watch.ts";
+import { LogFile } from "../runner/log/file.ts";
+import { LAST_LINES, LineCounter, Tail } from "../runner/log/tail.ts";
+import type { ResultFolder } from "../runner/result_file.ts";
+import { ProgramRun, type JobRun, type Outcome } from "../runner/run.ts";
 import type { LogFlusher } from "./log_flusher.ts";
-import { killRemains, MarkedProcesses } from "../recovery/leftovers.ts";
-import { persist } from "./persist.ts";
-import type { Report } from "../core/report.ts";
-import { silenceText, silenceWarning } from "./messages.ts";
-import { Sparing } from "../core/repeated_trouble.ts";
-import { jobVariables } from "./environment.ts";
+import { extensionText, silenceWarning, stoppedText } from "./messages.ts";
+import { writeWhileLeased } from "./store_trouble.ts";
 
+/** What a worker is told that is the same for all its attempts. */
 export interface AttemptOptions {
-  manager: LeaseManager;
   clock: Clock;
   report: Report;
-  logs: LogFlusher;
   /** What LEASE_STORE tells the job. */
   store_url: string;
-  /** Goes before the job's own words. */
-  handler: readonly string[];
-  /** For jobs that set none. */
-  beat: Beat;
-  learn?: boolean;
-  interval_ms: (lease_ms: number) => number;
+  times: LeaseTimes;
   /** Between TERM and KILL of a cancelled job; null never kills. */
   kill_grace_ms: number | null;
-  log_dir: string | null;
-  /** A folder for the files of LEASE_OUTPUT. */
-  scratch: string;
+  /** Goes before the job's own words. */
+  handler?: readonly string[];
+  /** For jobs that set none. */
+  beat?: Beat;
+  /** The lease of jobs that set none is learned. */
+  learn?: boolean;
+  /** Where whole logs are kept as plain files. */
+  log_dir?: string | null;
+}
+
+/** The worker, as its attempts see it. */
+export interface AttemptOwner {
+  readonly manager: LeaseManager;
+  readonly logs: LogFlusher;
+  readonly results: ResultFolder;
+  /** How long a settle may wait to share a commit. */
+  settleWithin(): number;
+  /** A settle that can't be written is given up at once. */
+  givesUpSettles(): boolean;
   /** Also told what the job prints; a promise holds back the job until it is settled. */
-  onOutput?: (stream: Stream, bytes: Uint8Array) => void | Promise<void>;
-  /** How long the end of an attempt may wait to share a commit. */
-  patience_ms?: () => number;
-  /** An end that can't be written is given up at once. */
-  hurried?: () => boolean;
+  printed?(stream: Stream, bytes: Uint8Array): void | Promise<void>;
 }
 
 /** Why the worker itself ended the job. */
@@ -63,40 +70,51 @@ type Stop = "silent" | "timeout" | "cancelled" | "returned" | "lost";
 
 /** A job that lives longer than this has its process noted in the store at once, a shorter one when it ends. */
 const NOTE_AFTER_MS = 50;
-const NEVER_RAN: Exit = { cause: "exit", exit_code: null, signal: null, error: null };
+const NEVER_RAN: Outcome = { cause: "exit", exit_code: null, signal: null, error: null, output: null };
 
 export class Attempt {
   readonly lease: Lease;
-  /** The job's program is over and its slot free; what follows is bookkeeping. */
+  /** The job's program is over and its slot free. */
   readonly ended: Promise<AttemptEnd>;
   readonly settled: Promise<Release>;
   readonly #options: AttemptOptions;
-  readonly #heartbeat: Heartbeat;
-  readonly #capture: LogCapture;
-  readonly #tail = new Tail();
+  readonly #owner: AttemptOwner;
   readonly #beat: Beat;
+  readonly #interval_ms: number;
+  readonly #heartbeat: Heartbeat;
+  readonly #gaps: BeatGaps | null;
+  readonly #capture: LogCapture;
+  readonly #log: ReturnType<LogFlusher["add"]>;
+  readonly #tail = new Tail();
   readonly #lines: Record<Stream, LineCounter> = { stdout: new LineCounter(), stderr: new LineCounter() };
-  readonly #recorder: GapRecorder | null;
-  #run: Run | null = null;
-  #keeper: Keeper | null = null;
+  readonly #extension_trouble: RepeatedTrouble;
+  #file: LogFile | null = null;
+  #run: JobRun | null = null;
+  #silence: SilenceWatch | null = null;
   #process: ProcessIdentity | null = null;
   #stop: { cause: Stop; why: string } | null = null;
-  readonly #trouble: Sparing;
-  #detach = () => {};
-  #cancelTimers = () => {};
+  #stopExtending = () => {};
+  readonly #cancelTimers: (() => void)[] = [];
 
-  constructor(lease: Lease, options: AttemptOptions) {
+  constructor(lease: Lease, options: AttemptOptions, owner: AttemptOwner) {
+    const { clock, beat = "output", learn = false } = options;
+    const { settings } = lease.job;
     this.lease = lease;
     this.#options = options;
-    this.#beat = lease.job.settings.beat ?? options.beat;
-    this.#heartbeat = new Heartbeat(options.clock, (error) => this.#say("error", `a callback failed: ${error}`));
-    const learns = lease.job.settings.lease_ms ?? (options.learn ? "auto" : null);
-    this.#recorder = learns === "auto" ? new GapRecorder(this.#heartbeat, options.clock) : null;
-    this.#trouble = new Sparing(options.clock);
-    this.#capture = new LogCapture(lease.job.settings.log_limit_bytes);
-    const logs = options.logs.add(lease, this.#capture);
-    this.ended = this.#execute(logs.wake);
-    this.settled = this.ended.then((end) => this.#settle(end, logs.finish));
+    this.#owner = owner;
+    this.#beat = settings.beat ?? beat;
+    this.#interval_ms = intervalOf(lease.lease_ms, options.times);
+    this.#heartbeat = new Heartbeat(clock, (error) => this.#say("error", `a callback failed: ${error}`));
+    const learned = (settings.lease_ms ?? (learn ? "auto" : null)) === "auto";
+    this.#gaps = learned ? new BeatGaps(this.#heartbeat, clock) : null;
+    this.#extension_trouble = new RepeatedTrouble(clock);
+    this.#capture = new LogCapture(settings.log_limit_bytes);
+    this.#log = owner.logs.add(lease, this.#capture);
+    this.ended = this.#clearLeftovers()
+      .then(() => this.#start())
+      .then((run) => (run === null ? NEVER_RAN : this.#watch(run)))
+      .then((outcome) => this.#end(outcome));
+    this.settled = this.ended.then((end) => this.#settle(end));
   }
 
   get last_beat_ms(): number {
@@ -128,119 +146,150 @@ export class Attempt {
     this.#run?.kill();
   }
 
-  async #execute(wakeLogs: () => void): Promise<AttemptEnd> {
-    const { clock, scratch, store_url, log_dir, handler } = this.#options;
+  /** What an earlier attempt left running on this machine must be gone before this one starts. */
+  async #clearLeftovers(): Promise<void> {
     const { job, token, grant } = this.lease;
-    if (token > 1) {
-      const remains = { job: job.id, before_token: token, process: grant.previous };
-      await killRemains(remains, new MarkedProcesses(store_url), clock);
-    }
-    // A stop may have come while the remains of an earlier attempt were cleared away, or the end of the lease.
-    if (this.lease.remaining() <= 0) this.#lose("it ran out before the start");
-    if (this.#stop !== null) return this.#describe(NEVER_RAN, null);
-    const output_path = outputPath(scratch, job.id, token);
-    const argv = [...handler, ...job.argv];
-    const unwritable = (error: unknown) => this.#say("warn", `its log file can't be written: ${errorText(error)}`);
-    const file = openLogFile(log_dir, job.id, token, argv, unwritable);
-    this.#attach();
-    this.#run = new Run(
-      {
-        argv,
-        cwd: job.cwd,
-        env: jobEnvironment(job.env, jobVariables(this.lease, this.#options, output_path)),
-        input: job.input,
-        pty: job.settings.pty,
-        onOutput: (stream, bytes) => {
-          file?.write(bytes);
-          this.#printed(stream, bytes);
-          wakeLogs();
-          return this.#options.onOutput?.(stream, bytes);
-        },
-      },
-      clock,
-      {
-        onStart: (pid) => this.#started(pid),
-        onLeftover: () => this.#say("warn", "ended and left processes behind; stopping them"),
-      },
-    );
-    const exit = await this.#run.done;
-    this.#heartbeat.beat(0);
-    this.#release();
-    const { output_limit_bytes } = job.settings;
-    const output = await readOutput(output_path, output_limit_bytes, (why) => this.#say("warn", why));
-    const end = this.#describe(exit, output);
-    file?.close(end.error ?? "exit code 0");
-    return end;
+    if (token === 1) return;
+    const { store_url, clock } = this.#options;
+    const leftovers = { job: job.id, before_token: token, process: grant.previous };
+    await killLeftovers(leftovers, new MarkedLeftovers(store_url), clock);
   }
 
-  #attach(): void {
-    const { clock, manager, interval_ms } = this.#options;
+  /** Null when there is nothing to run any more: a stop may have come before, or the end of the lease. */
+  #start(): JobRun | null {
+    if (this.lease.remaining() <= 0) this.#lose("it ran out before the start");
+    if (this.#stop !== null) return null;
+    const { clock, store_url, log_dir = null, handler = [] } = this.#options;
+    const { job, grant } = this.lease;
+    const { checkpoint } = grant;
+    const { worker_id } = this.#owner.manager;
+    const output_path = this.#owner.results.pathFor(job.id, job.token);
+    const argv = [...handler, ...job.argv];
+    const unwritable = (error: unknown) => this.#say("warn", `its log file can't be written: ${errorText(error)}`);
+    if (log_dir !== null) this.#file = new LogFile(log_dir, job.id, job.token, argv, unwritable);
+    const program = {
+      argv,
+      cwd: job.cwd,
+      env: jobEnvironment(job.env, jobVariables({ job, worker_id, store_url, checkpoint, output_path })),
+      input: job.input,
+      pty: job.settings.pty,
+      result_path: output_path,
+      result_limit_bytes: job.settings.output_limit_bytes,
+    };
+    this.#run = new ProgramRun(program, clock, {
+      started: (pid) => this.#started(pid),
+      printed: (stream, bytes) => this.#printed(stream, bytes),
+      warn: (text) => this.#say("warn", text),
+    });
+    return this.#run;
+  }
+
+  /** Extends the lease on its beats, and stops it when it is silent, out of time or not ours any more. */
+  async #watch(run: JobRun): Promise<Outcome> {
+    const { clock, kill_grace_ms } = this.#options;
+    const { manager } = this.#owner;
     const { lease } = this;
-    const grace_ms = forcedGrace(this.#options.kill_grace_ms);
+    const heartbeat = this.#heartbeat;
+    const grace_ms = forcedGrace(kill_grace_ms);
+    const { timeout_ms } = lease.job.settings;
     const extender = new LeaseExtender(manager, {
       clock,
-      interval_ms: interval_ms(lease.lease_ms),
+      interval_ms: this.#interval_ms,
       onLost: (_lease, reason) => this.#lose(reason),
       onCancel: () => this.cancel(),
       onFailure: (_lease, error, in_a_row) => this.#extensionFailed(error, in_a_row),
     });
-    this.#detach = extender.attach(lease, this.#heartbeat);
-    this.#keeper = new Keeper({
-      lease,
-      heartbeat: this.#heartbeat,
-      manager,
-      clock,
-      timeout_ms: lease.job.settings.timeout_ms,
-      grace_ms,
-      onHalfSilent: () => this.#say("warn", silenceWarning(lease, this.#heartbeat.elapsed(), this.#beat)),
-      onStop: (cause) => this.#stopFor(cause, this.#whyStopped(cause), grace_ms),
-      onLost: (why) => this.#lose(why),
-    });
+    this.#stopExtending = extender.attach(lease, heartbeat);
+    this.#silence = new SilenceWatch(
+      { lease, heartbeat, manager, clock, timeout_ms, grace_ms },
+      {
+        halfSilent: () => this.#say("warn", silenceWarning(lease, heartbeat.elapsed(), this.#beat)),
+        stop: (cause) =>
+          this.#stopFor(
+            cause,
+            stoppedText(cause, lease, heartbeat.elapsed(), this.#tail.lastLine(), this.#beat),
+            grace_ms,
+          ),
+        lost: (why) => this.#lose(why),
+      },
+    );
+    const outcome = await run.done;
+    heartbeat.beat(0);
+    this.#stopWatching();
+    return outcome;
   }
 
-  #release(): void {
-    this.#cancelTimers();
-    this.#detach();
-    this.#keeper?.end();
+  /** Why it ended: of its own, or by whoever stopped it. */
+  #end(outcome: Outcome): AttemptEnd {
+    const end: AttemptEnd = { ...outcome, last_line: this.#tail.lastLine(), beats: this.#heartbeat.beats };
+    const stop = this.#stop;
+    const started = outcome.cause !== "not_found" && outcome.cause !== "not_executable";
+    // A success that came before the kill stays one; whether it still counts is for the fence to say.
+    if (stop !== null && started && (stop.cause !== "lost" || outcome.cause !== "success")) {
+      end.cause = stop.cause === "lost" ? "expired" : stop.cause;
+      end.error = stop.why;
+      // The code by which timeout(1) tells it, whatever the program made of being stopped.
+      if (stop.cause === "timeout") end.exit_code = 124;
+    }
+    this.#file?.close(end.error ?? "exit code 0");
+    return end;
+  }
+
+  async #settle(end: AttemptEnd): Promise<Release> {
+    const { clock } = this.#options;
+    const options = {
+      end,
+      process: this.#process,
+      last_lines: this.#tail.lines(LAST_LINES),
+      within_ms: this.#owner.settleWithin(),
+      gaps: this.#gaps?.shown(end.cause) ?? null,
+    };
+    const trouble = new RepeatedTrouble(clock);
+    const release = await writeWhileLeased(this.lease, clock, {
+      write: async () => {
+        await this.#log.finish();
+        return this.#owner.manager.release(this.lease, options);
+      },
+      givesUp: () => this.#owner.givesUpSettles(),
+      failed: (error) => {
+        if (trouble.tellNow()) this.#say("warn", `its end could not be written, trying again: ${errorText(error)}`);
+      },
+    });
+    if (release.status === "stale") this.#say("warn", "its result came too late and is kept as a stale checkpoint");
+    return release;
   }
 
   #started(pid: number): void {
-    const { clock, manager, interval_ms } = this.#options;
-    const { job, token, lease_ms } = this.lease;
+    const { clock } = this.#options;
+    const { store } = this.#owner.manager;
+    const { job, token } = this.lease;
     // Its start time is asked for later: while a program is being loaded the kernel keeps whoever asks waiting.
     this.#process = { boot_id: bootId(), pid, pid_started: 0 };
     this.#heartbeat.beat(0);
-    const cancelNote = clock.after(NOTE_AFTER_MS, () => {
-      const process = (this.#process = identify(pid));
-      manager.store.noteProcess([{ id: job.id, token, ...process }]).catch(() => {});
-    });
-    let cancelBeat = () => {};
-    const beatOn = () => {
-      cancelBeat = clock.after(interval_ms(lease_ms), () => {
-        this.#heartbeat.beat();
-        beatOn();
-      });
+    const noteProcess = () => {
+      this.#process = identify(pid);
+      store.noteProcess([{ id: job.id, token, ...this.#process }]).catch(() => {});
     };
-    if (this.#beat === "timer") beatOn();
-    this.#cancelTimers = () => {
-      cancelNote();
-      cancelBeat();
-    };
+    this.#cancelTimers.push(clock.after(NOTE_AFTER_MS, noteProcess));
+    if (this.#beat === "timer") this.#cancelTimers.push(every(clock, this.#interval_ms, () => this.#heartbeat.beat()));
   }
 
-  #printed(stream: Stream, bytes: Uint8Array): void {
+  #printed(stream: Stream, bytes: Uint8Array): void | Promise<void> {
+    this.#file?.write(bytes);
     this.#capture.add(stream, bytes, this.lease.storeTime());
     this.#tail.add(bytes);
     const counts = this.#beat === "output" || (this.#beat === "stdout" && stream === "stdout");
     if (counts) this.#heartbeat.beat(this.#lines[stream].count(bytes));
+    this.#log.wake();
+    return this.#owner.printed?.(stream, bytes);
   }
 
   #stopFor(cause: Stop, why: string, grace_ms: number | null): void {
     if (this.#stop?.cause === "lost" || this.#run?.exited === true) return;
     this.#stop ??= { cause, why };
     // Beats no longer count, or they would cut short the time that stopping was given.
-    this.#detach();
-    this.#keeper?.stopping(grace_ms);
+    this.#stopExtending();
+    this.#silence?.stopping(grace_ms);
     this.#run?.stop(grace_ms);
   }
 
@@ -248,53 +297,23 @@ export class Attempt {
   #lose(why: string): void {
     if (this.#stop?.cause !== "lost") this.#say("error", `lost its lease (${why}); killing it`);
     this.#stop = { cause: "lost", why: `lease lost: ${why}` };
-    this.#release();
+    this.#stopWatching();
     this.#run?.kill();
   }
 
-  #describe(exit: Exit, output: string | null): AttemptEnd {
-    const end = { ...exit, output, last_line: this.#tail.lines(1)[0] ?? null, beats: this.#heartbeat.beats };
-    const stop = this.#stop;
-    if (stop === null || exit.cause === "not_found" || exit.cause === "not_executable") return end;
-    // It had succeeded before the kill arrived; whether that still counts is for the fence to say.
-    if (stop.cause === "lost") return exit.cause === "success" ? end : { ...end, cause: "expired", error: stop.why };
-    // The code by which timeout(1) tells it, whatever the program made of being stopped.
-    return { ...end, exit_code: stop.cause === "timeout" ? 124 : end.exit_code, cause: stop.cause, error: stop.why };
-  }
-
-  async #settle(end: AttemptEnd, finishLogs: () => Promise<void>): Promise<Release> {
-    const within_ms = this.#options.patience_ms?.() ?? 0;
-    // One that was stopped says nothing about how long it would have been silent.
-    const gaps = end.cause === "success" || end.cause === "exit" ? (this.#recorder?.gaps ?? null) : null;
-    const ending = { end, process: this.#process, last_lines: this.#tail.lines(LAST_LINES), within_ms, gaps };
-    const { clock, hurried = () => false } = this.#options;
-    const trouble = new Sparing(clock);
-    const onFailure = (error: unknown) => {
-      if (trouble.again() !== null)
-        this.#say("warn", `its end could not be written, trying again: ${errorText(error)}`);
-    };
-    const release = await persist({ clock, lease: this.lease, hurried, onFailure }, async () => {
-      await finishLogs();
-      return this.#options.manager.release(this.lease, ending);
-    });
-    if (release.status === "stale") this.#say("warn", "its result came too late and is kept as a stale checkpoint");
-    return release;
-  }
-
-  #whyStopped(cause: "silent" | "timeout"): string {
-    if (cause === "timeout") return `timeout after ${formatDuration(this.lease.job.settings.timeout_ms ?? 0)}`;
-    return silenceText(this.lease, this.#heartbeat.elapsed(), this.#tail.lines(1)[0] ?? null, this.#beat);
+  #stopWatching(): void {
+    for (const cancel of this.#cancelTimers) cancel();
+    this.#stopExtending();
+    this.#silence?.end();
   }
 
   #extensionFailed(error: unknown, in_a_row: number): void {
-    if (in_a_row === 1) this.#trouble.over();
-    if (this.#trouble.again() === null) return;
-    const often = in_a_row >= FAILURES_REPORTED;
-    const row = often ? `, ${in_a_row} times in a row` : "";
-    this.#say(often ? "error" : "warn", `its lease could not be extended${row}: ${errorText(error)}`);
+    if (in_a_row === 1) this.#extension_trouble.over();
+    if (!this.#extension_trouble.tellNow()) return;
+    this.#say(...extensionText(error, in_a_row));
   }
 
-  #say(level: Parameters<Report>[0], text: string): void {
+  #say(level: Level, text: string): void {
     this.#options.report(level, `job ${this.lease.job.id}: ${text}`);
   }
 }

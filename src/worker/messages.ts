@@ -1,8 +1,13 @@
-/** What people read about a silent job: the warning in time, and the reason afterwards. */
+/** What people read about the jobs of a worker: of a silent one the warning in time and the reason, and how each ended. */
 
 import { formatDuration } from "../core/duration.ts";
+import { errorText } from "../core/errors.ts";
 import type { Beat } from "../core/job.ts";
+import type { Level } from "../core/report.ts";
+import { FAILURES_REPORTED } from "../leasing/extender.ts";
 import type { Lease } from "../leasing/lease.ts";
+import type { Release } from "../leasing/manager.ts";
+import { NOT_STARTED } from "./acquire_ahead.ts";
 
 /** What it lacks, by what counts as a beat. */
 const SILENT = {
@@ -22,7 +27,43 @@ export function silenceWarning({ lease_ms, job }: Lease, silent_ms: number, beat
   );
 }
 
-export function silenceText({ lease_ms }: Lease, silent_ms: number, last_line: string | null, beat: Beat): string {
+/** Why the silence watch had it stopped. */
+export function stoppedText(
+  cause: "silent" | "timeout",
+  { lease_ms, job }: Lease,
+  silent_ms: number,
+  last_line: string | null,
+  beat: Beat,
+): string {
+  if (cause === "timeout") return `timeout after ${formatDuration(job.settings.timeout_ms ?? 0)}`;
   const said = last_line === null ? "nothing was printed" : `last line "${last_line}"`;
   return `${SILENT[beat]} ${formatDuration(silent_ms)} of ${formatDuration(lease_ms)}, ${said}`;
+}
+
+export function extensionText(error: unknown, in_a_row: number): [Level, string] {
+  const often = in_a_row >= FAILURES_REPORTED;
+  const row = often ? `, ${in_a_row} times in a row` : "";
+  return [often ? "error" : "warn", `its lease could not be extended${row}: ${errorText(error)}`];
+}
+
+/** How an attempt ended; null when somebody else has said it already. */
+export function settledText(lease: Lease, release: Release): [Level, string] | null {
+  if (release.status !== "applied") return null;
+  const { state, ended, result } = release.change;
+  const job = `job ${lease.job.id}`;
+  switch (state.name) {
+    case "completed":
+      return ["debug", `${job}: completed`];
+    case "failed":
+      return ["warn", `${job}: failed for good: ${result.error}`];
+    case "cancelled":
+      return ["info", `${job}: cancelled`];
+    case "scheduled": {
+      const pause = formatDuration(Math.max(0, state.run_at_ms - release.decided_at_ms));
+      return ["warn", `${job}: attempt ${lease.token} failed: ${ended?.error}; again in ${pause}`];
+    }
+    default:
+      // What was only acquired ahead is nothing that happened to it.
+      return [ended?.error === NOT_STARTED.error ? "debug" : "info", `${job}: back in the queue: ${ended?.error}`];
+  }
 }

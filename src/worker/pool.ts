@@ -1,29 +1,75 @@
 /**
  * A worker: takes jobs into its slots, runs them, and goes on until it is told to stop or has nothing left to do.
  *
- * A slot is free as soon as its job's program is over, so that the settle of one job and the acquire of the next share
- * a commit. It wakes up when another process commits, when a scheduled job is due, and at every poll as the net below.
+ *     starting ──registered──▶ working ──stop(), abort()──▶ draining ──its last job has ended──▶ stopped
+ *         └────────────stop(), abort()────────────────────────▲                                    ▲
+ *                                 └──until_empty: nothing left · max_jobs: the last has ended · ───┘
+ *                                    the store stays away, and no job depends on this worker
+ *
+ * Jobs are acquired in `working` alone. A slot is free as soon as its job's program is over, so that the settle of one
+ * job and the acquire of the next share a commit. It wakes up when another process commits, when a scheduled job is
+ * due, and at every poll as the net below.
  */
 
-import { mkdirSync, rmSync } from "node:fs";
 import { forcedGrace } from "../core/calibration.ts";
+import { every, type Random } from "../core/clock.ts";
 import { errorText } from "../core/errors.ts";
-import { slotStates } from "../core/scaling.ts";
+import { slotStates, type Scaling, type SlotStates } from "../core/scaling.ts";
 import type { Lease } from "../leasing/lease.ts";
-import type { LeaseManager } from "../leasing/manager.ts";
-import { Ahead, NOT_STARTED } from "./acquire_ahead.ts";
-import { Attempt, type AttemptOptions } from "./attempt.ts";
-import { assemble } from "./assemble.ts";
+import { LeaseManager, type Release } from "../leasing/manager.ts";
+import { host } from "../platform/machine.ts";
+import { RecoverySweep } from "../recovery/sweep.ts";
+import { ResultFolder } from "../runner/result_file.ts";
+import type { Store } from "../store/store.ts";
+import { AcquireAhead, NOT_STARTED } from "./acquire_ahead.ts";
+import { Attempt, type AttemptOptions, type AttemptOwner } from "./attempt.ts";
 import { CancelWatch } from "./cancel_watch.ts";
-import { Endings } from "./in_flight_settles.ts";
-import { News } from "./wakeups.ts";
-import type { Patience } from "./store_trouble.ts";
-import { currentJobs, type PoolStatistics, type WorkerPoolOptions } from "./pool_options.ts";
+import { InFlightSettles } from "./in_flight_settles.ts";
+import { LogFlusher } from "./log_flusher.ts";
 import { preempt } from "./preempt.ts";
-import type { Registration } from "./registration.ts";
-import type { Slots } from "./slots.ts";
-import { Sparing } from "../core/repeated_trouble.ts";
-import type { RecoverySweep } from "../recovery/sweep.ts";
+import { Registration } from "./registration.ts";
+import { Slots } from "./slots.ts";
+import { StoreTrouble } from "./store_trouble.ts";
+import { whatIsLeft, type Served } from "./until_empty.ts";
+import { Wakeups } from "./wakeups.ts";
+
+export interface WorkerPoolOptions extends Served, AttemptOptions {
+  store: Store;
+  random: Random;
+  version: string;
+  name: string | null;
+  slots: number;
+  /** Between two bounds instead of a fixed number. */
+  scaling?: Scaling | null;
+  poll_ms: number;
+  sweep: boolean;
+  /** Give back a job for one that is more urgent by at least 100. */
+  preempt?: boolean;
+  /** Ends when there is nothing left to do. */
+  until_empty: boolean;
+  /** Ends after so many jobs. */
+  max_jobs: number | null;
+  onSettled?: (lease: Lease, release: Release) => void;
+}
+
+const MODES = ["starting", "working", "draining", "stopped"] as const;
+type Mode = (typeof MODES)[number];
+
+export interface PoolStatistics {
+  worker_id: string;
+  state: Mode;
+  slots: SlotStates;
+  completed: number;
+  failed: number;
+  /** Attempts that ended any other way: to be retried, returned, cancelled, stale. */
+  other: number;
+  current: { job: number; attempt: number; last_beat_ms_ago: number }[];
+}
+
+/** How soon a worker that died on this machine is noticed. */
+const DEAD_EVERY_MS = 1_000;
+/** The longest that a timer can be set for. */
+const LONGEST_DELAY_MS = 2 ** 30;
 
 export class WorkerPool {
   /** Resolves when everything has ended and is written; rejects when the store could not be reached any more. */
@@ -31,47 +77,61 @@ export class WorkerPool {
   readonly #options: WorkerPoolOptions;
   readonly #registration: Registration;
   readonly #manager: LeaseManager;
-  readonly #attempt_options: AttemptOptions;
   readonly #sweep: RecoverySweep;
-  readonly #running = new Set<Attempt>();
-  readonly #finish = Promise.withResolvers<void>();
   readonly #slots: Slots;
-  readonly #ahead: Ahead;
+  readonly #running = new Set<Attempt>();
+  readonly #owner: AttemptOwner;
+  readonly #settles: InFlightSettles;
+  readonly #acquire_ahead: AcquireAhead;
   readonly #cancels: CancelWatch;
-  readonly #patience: Patience;
-  readonly #trouble: Sparing;
-  readonly #news: News;
-  readonly #endings: Endings;
-  #accepting = true;
-  /** No end is waited for any more that can't be written. */
-  #hurried = false;
-  #acquiring = false;
-  #again = false;
-  /** Jobs that it may still take. */
-  #left: number;
-  #cancelPoll = () => {};
-  #cancelDrain = () => {};
+  readonly #wakeups: Wakeups;
+  readonly #store_trouble: StoreTrouble;
+  readonly #finish = Promise.withResolvers<void>();
+  #mode: Mode = "starting";
+  /** The time for draining is over: a settle that can't be written is not waited for any more. */
+  #drain_over = false;
+  /** What the store has been asked for and has not answered: it can't end before. */
+  #asking: "register" | "acquire" | null = null;
+  #fill_again = false;
+  /** That it may still take. */
+  #jobs_left: number;
+  readonly #cancelTimers: (() => void)[] = [];
   #cancelDue = () => {};
-  #starting = false;
-  #stopped = false;
 
   constructor(options: WorkerPoolOptions) {
-    const { store, clock } = options;
-    const parts = assemble(options, {
-      patience_ms: () => this.#ahead.patience_ms,
-      activity: () => ({ ...this.#endings.totals, draining: !this.#accepting }),
-      hurried: () => this.#hurried,
-    });
-    ({ slots: this.#slots, registration: this.#registration, manager: this.#manager, sweep: this.#sweep } = parts);
-    ({ attempt_options: this.#attempt_options, patience: this.#patience } = parts);
+    const { store, clock, random, report, store_url, version, name, queues, task, times, learn = false } = options;
     this.#options = options;
-    this.#left = options.max_jobs ?? Infinity;
-    this.#cancels = new CancelWatch({ store, clock, worker_id: this.worker_id, running: this.#running });
-    this.#ahead = new Ahead({ clock, giveBack: (lease) => this.#giveBack(lease) });
-    this.#trouble = new Sparing(clock);
-    this.#news = new News(store, () => this.#wake());
-    this.#endings = new Endings({ ...options, holder: this.worker_id, onDone: () => this.#fill() });
+    this.#jobs_left = options.max_jobs ?? Infinity;
     this.finished = this.#finish.promise;
+    this.#slots = new Slots({
+      clock,
+      slots: options.slots,
+      scaling: options.scaling ?? null,
+      pending: async () => (await store.backlog({ queues, task })).pending,
+    });
+    const activity = () => {
+      const { completed, failed } = this.#settles.totals;
+      return { slots: this.#slots.total, draining: !this.#takes_jobs, completed, failed };
+    };
+    this.#registration = new Registration({ store, clock, random, name, version, queues, task, activity });
+    const worker_id = this.#registration.id;
+    const lease_ms = learn ? 0 : times.lease_ms;
+    this.#manager = new LeaseManager({ store, clock, random, host, worker_id, lease_ms });
+    const { sweep_grace_ms: grace_ms, sweep_every_ms: every_ms } = times;
+    const swept = { store, clock, random, report, store_url, grace_ms, every_ms, dead_every_ms: DEAD_EVERY_MS };
+    this.#sweep = new RecoverySweep(swept);
+    this.#owner = {
+      manager: this.#manager,
+      logs: new LogFlusher(store, clock),
+      results: new ResultFolder(worker_id),
+      settleWithin: () => this.#acquire_ahead.settle_within_ms,
+      givesUpSettles: () => this.#drain_over,
+    };
+    this.#settles = new InFlightSettles(report);
+    this.#acquire_ahead = new AcquireAhead(clock, (lease) => this.#giveBack(lease));
+    this.#cancels = new CancelWatch({ store, clock, worker_id, running: this.#running });
+    this.#wakeups = new Wakeups(store, () => this.#wake());
+    this.#store_trouble = new StoreTrouble(clock);
   }
 
   get worker_id(): string {
@@ -79,55 +139,76 @@ export class WorkerPool {
   }
 
   async start(): Promise<void> {
-    this.#starting = true;
-    await this.#registration.register().finally(() => (this.#starting = false));
+    this.#asking = "register";
+    await this.#registration.register().finally(() => (this.#asking = null));
     // Told to stop in the meantime.
-    if (!this.#accepting) return this.#endIfDone();
-    mkdirSync(this.#attempt_options.scratch, { mode: 0o700 });
-    this.#news.missed(false);
+    if (!this.#enter("working")) return this.#endIfDone();
+    this.#owner.results.make();
+    this.#wakeups.listen();
     // What it recovers it hears of from nobody else.
     if (this.#options.sweep) this.#sweep.start(({ recovered }) => recovered > 0 && this.#fill());
-    this.#poll();
+    const poll = () => {
+      this.#wake();
+      this.#scale();
+    };
+    this.#cancelTimers.push(every(this.#options.clock, this.#options.poll_ms, poll));
     this.#fill();
   }
 
   /** Takes no more jobs and gives the running ones `drain_ms` to end; then they are stopped and returned. */
   stop(drain_ms: number): void {
-    this.#drainBegins();
+    this.#drain();
     const grace_ms = forcedGrace(this.#options.kill_grace_ms);
     const giveBack = () => {
-      this.#hurried = true;
+      this.#drain_over = true;
       for (const attempt of this.#running) attempt.giveBack(grace_ms);
     };
     if (drain_ms === 0) giveBack();
-    else this.#cancelDrain = this.#options.clock.after(drain_ms, giveBack);
+    else if (this.#mode === "draining") this.#cancelTimers.push(this.#options.clock.after(drain_ms, giveBack));
     this.#endIfDone();
   }
 
   /** Kills and returns everything at once. */
   abort(): void {
-    this.#drainBegins();
-    this.#hurried = true;
+    this.#drain();
+    this.#drain_over = true;
     for (const attempt of this.#running) attempt.kill();
     this.#endIfDone();
   }
 
-  #drainBegins(): void {
-    // From here on it asks for nothing any more, and must hear of cancels.
-    if (this.#accepting && !this.#starting && !this.#stopped) this.#news.missed(false);
-    this.#accepting = false;
-    this.#registration.refresh();
-    this.#ahead.giveAllBack();
-  }
-
   statistics(): PoolStatistics {
+    const now_ms = this.#options.clock.mono_ms();
     return {
       worker_id: this.worker_id,
-      state: this.#stopped ? "stopped" : this.#accepting ? "working" : "draining",
-      slots: slotStates(this.#slots.total, this.#running.size, this.#accepting),
-      ...this.#endings.totals,
-      current: currentJobs(this.#running, this.#options.clock.mono_ms()),
+      state: this.#mode,
+      slots: slotStates(this.#slots.total, this.#running.size, this.#takes_jobs),
+      ...this.#settles.totals,
+      current: [...this.#running].map(({ lease, last_beat_ms }) => ({
+        job: lease.job.id,
+        attempt: lease.token,
+        last_beat_ms_ago: Math.round(now_ms - last_beat_ms),
+      })),
     };
+  }
+
+  /** Modes only follow one another; false when it is there already, or further. */
+  #enter(mode: Mode): boolean {
+    if (MODES.indexOf(mode) <= MODES.indexOf(this.#mode)) return false;
+    this.#mode = mode;
+    return true;
+  }
+
+  get #takes_jobs(): boolean {
+    return this.#mode === "starting" || this.#mode === "working";
+  }
+
+  #drain(): void {
+    const worked = this.#mode === "working";
+    if (!this.#enter("draining")) return;
+    // From here on it asks for nothing any more, and must hear of cancels.
+    if (worked) this.#wakeups.listen();
+    this.#registration.refresh();
+    this.#acquire_ahead.giveAllBack();
   }
 
   #wake(): void {
@@ -135,68 +216,91 @@ export class WorkerPool {
     this.#cancels.lookSoon();
   }
 
-  #poll(): void {
-    this.#cancelPoll = this.#options.clock.after(this.#options.poll_ms, () => {
-      this.#wake();
-      this.#scale();
-      this.#poll();
-    });
-  }
-
-  /** Leases to ask for: for free slots, and ahead for busy ones. */
-  #wanted(): number {
-    const slots = this.#slots.total;
-    return Math.min(Math.max(0, slots - this.#running.size) + this.#ahead.wanted(slots), this.#left);
-  }
-
+  /** Starts what was acquired ahead, and acquires for slots that are free. */
   #fill(): void {
-    if (!this.#accepting) return this.#endIfDone();
-    if (this.#acquiring) {
-      this.#again = true;
+    if (!this.#takes_jobs) return this.#endIfDone();
+    if (this.#asking !== null) {
+      this.#fill_again = true;
       return;
     }
     while (this.#running.size < this.#slots.total) {
-      const lease = this.#ahead.take();
+      const lease = this.#acquire_ahead.take();
       if (lease === null) break;
       this.#begin(lease);
     }
-    const count = this.#wanted();
+    const slots = this.#slots.total;
+    const free = Math.max(0, slots - this.#running.size);
+    const count = Math.min(free + this.#acquire_ahead.wanted(slots), this.#jobs_left);
     this.#slots.busy(this.#running.size);
     if (count <= 0) {
       this.#scale();
       this.#makeRoom();
       return this.#endIfDone();
     }
-    this.#acquiring = true;
-    this.#again = false;
+    this.#asking = "acquire";
+    this.#fill_again = false;
     const { queues, task } = this.#options;
     this.#manager.acquire({ count, queues, task }).then(
       (leases) => this.#acquired(leases, count),
-      (error) => this.#inTrouble(error),
+      (error) => {
+        this.#asking = null;
+        this.#inTrouble(error);
+      },
     );
   }
 
   #acquired(leases: readonly Lease[], wanted: number): void {
-    this.#acquiring = false;
-    this.#patience.restore();
-    this.#trouble.over();
-    this.#left -= leases.length;
+    this.#asking = null;
+    this.#store_trouble.over();
+    this.#jobs_left -= leases.length;
     for (const lease of leases) {
       if (this.#running.size < this.#slots.total) this.#begin(lease);
-      else this.#ahead.add(lease);
+      else this.#acquire_ahead.add(lease);
     }
-    if (!this.#accepting) this.#ahead.giveAllBack();
+    if (!this.#takes_jobs) this.#acquire_ahead.giveAllBack();
     // Whoever has work enough hears of cancels only by looking.
     this.#cancels.lookSoon();
+    const listened = this.#wakeups.listening;
     // After the last one it may take, it asks no more.
-    const missed = this.#news.missed(leases.length === wanted && this.#ahead.pays && this.#left > 0);
-    if (this.#again || !this.#accepting || missed) this.#fill();
+    if (leases.length === wanted && this.#acquire_ahead.jobs_are_short && this.#jobs_left > 0) {
+      this.#wakeups.countFullAnswer();
+    } else this.#wakeups.listen();
+    const may_have_missed = !listened && this.#wakeups.listening;
+    if (this.#fill_again || !this.#takes_jobs || may_have_missed) this.#fill();
     else if (leases.length < wanted) void this.#rest();
     else this.#endIfDone();
   }
 
+  #begin(lease: Lease): void {
+    const attempt = new Attempt(lease, this.#options, this.#owner);
+    this.#running.add(attempt);
+    this.#awaitSettle(lease, attempt.settled);
+    const started_ms = this.#options.clock.mono_ms();
+    const freed = () => {
+      this.#running.delete(attempt);
+      this.#acquire_ahead.observe(this.#options.clock.mono_ms() - started_ms);
+      this.#fill();
+    };
+    attempt.ended.then(freed, freed);
+    // Stopped while the acquire was under way: what came too late goes straight back.
+    if (!this.#takes_jobs) attempt.kill();
+  }
+
+  #giveBack(lease: Lease): void {
+    this.#jobs_left += 1;
+    this.#awaitSettle(lease, this.#manager.release(lease, { end: NOT_STARTED }));
+    if (this.#takes_jobs) this.#wakeups.listen();
+  }
+
+  #awaitSettle(lease: Lease, settle: Promise<Release>): void {
+    void this.#settles.add(lease, settle).then((release) => {
+      if (release !== null) this.#options.onSettled?.(lease, release);
+      this.#fill();
+    });
+  }
+
   #makeRoom(): void {
-    if (this.#options.preempt !== true || this.#running.size < this.#slots.total || this.#left === 0) return;
+    if (this.#options.preempt !== true || this.#running.size < this.#slots.total || this.#jobs_left === 0) return;
     preempt(this.#options, this.#running, forcedGrace(this.#options.kill_grace_ms)).catch(() => {});
   }
 
@@ -209,87 +313,60 @@ export class WorkerPool {
     adjusted.catch(() => {});
   }
 
-  #giveBack(lease: Lease): void {
-    this.#left += 1;
-    this.#endings.keep(this.#manager.release(lease, { end: NOT_STARTED }), lease);
-    if (this.#accepting) this.#news.missed(false);
-  }
-
-  #begin(lease: Lease): void {
-    const attempt = new Attempt(lease, this.#attempt_options);
-    this.#running.add(attempt);
-    this.#endings.keep(attempt.settled, lease);
-    const started_ms = this.#options.clock.mono_ms();
-    const freed = () => {
-      this.#running.delete(attempt);
-      this.#ahead.observe(this.#options.clock.mono_ms() - started_ms);
-      this.#fill();
-    };
-    attempt.ended.then(freed, freed);
-    // Stopped while the acquire was under way: what came too late goes straight back.
-    if (!this.#accepting) attempt.kill();
-  }
-
   /** Nothing to take right now: be there when the next job is due, or end. */
   async #rest(): Promise<void> {
-    const { store, clock, until_empty, queues, task } = this.#options;
+    const { store, clock, until_empty } = this.#options;
     try {
       const due_ms = await store.nextDue();
       this.#cancelDue();
       if (due_ms !== null) {
-        const delay_ms = Math.min(Math.max(1, due_ms - (await store.now())), 2 ** 30);
+        const delay_ms = Math.min(Math.max(1, due_ms - (await store.now())), LONGEST_DELAY_MS);
         this.#cancelDue = clock.after(delay_ms, () => this.#fill());
       }
-      if (!until_empty || !this.#idle) return;
-      // What a dead worker left is work for us, and must be free before it can be seen.
-      const left = this.#options.sweep ? await this.#sweep.scanDead() : null;
-      if (left !== null && left.recovered > 0) return this.#fill();
-      const { pending, retrying } = await store.backlog({ queues, task });
-      if (pending + retrying === 0 && this.#idle && !this.#acquiring) this.#accepting = false;
-      this.#endIfDone();
+      if (until_empty && this.#idle) await this.#endIfEmpty();
     } catch (error) {
       this.#inTrouble(error);
     }
   }
 
+  async #endIfEmpty(): Promise<void> {
+    const left = await whatIsLeft(this.#options.store, this.#options, this.#options.sweep ? this.#sweep : null);
+    if (left === "recovered") this.#fill();
+    else if (left === "nothing" && this.#idle && this.#asking === null) void this.#end(null);
+    else this.#endIfDone();
+  }
+
   /** Jobs that run go on under their leases; a worker that has none left gives up after a while. */
   #inTrouble(error: unknown): void {
-    this.#acquiring = false;
-    const pause_ms = this.#patience.next();
-    if (pause_ms === null && this.#idle) {
-      this.#accepting = false;
-      void this.#end(error);
-      return;
-    }
-    if (this.#trouble.again() !== null)
+    const pause_ms = this.#store_trouble.nextPause();
+    if (pause_ms === null && this.#idle && this.#asking === null) return void this.#end(error);
+    if (this.#store_trouble.tellNow())
       this.#options.report("warn", `the store is in trouble, trying again: ${errorText(error)}`);
     this.#cancelDue();
     this.#cancelDue = this.#options.clock.after(pause_ms ?? this.#options.poll_ms, () => this.#fill());
   }
 
   get #idle(): boolean {
-    return this.#running.size + this.#endings.size + this.#ahead.size === 0;
+    return this.#running.size + this.#settles.size + this.#acquire_ahead.size === 0;
   }
 
   #endIfDone(): void {
-    if ((this.#accepting && this.#left > 0) || this.#starting || this.#acquiring || !this.#idle) return;
+    if ((this.#takes_jobs && this.#jobs_left > 0) || this.#asking !== null || !this.#idle) return;
     void this.#end(null);
   }
 
   async #end(error: unknown): Promise<void> {
-    if (this.#stopped) return;
-    this.#stopped = true;
-    this.#news.end();
-    this.#cancelPoll();
-    this.#cancelDrain();
+    if (!this.#enter("stopped")) return;
+    this.#wakeups.end();
+    for (const cancel of this.#cancelTimers) cancel();
     this.#cancelDue();
     await this.#sweep.stop();
-    rmSync(this.#attempt_options.scratch, { recursive: true, force: true });
-    const left = await this.#endings.left();
+    this.#owner.results.remove();
+    const held = await this.#settles.whyStillHeld(this.#options.store, this.worker_id);
     // Its record only tells people; a worker that has done its work has not failed because of it.
-    if (left === null) await this.#registration.end().catch(() => {});
+    if (held === null) await this.#registration.end().catch(() => {});
     else this.#registration.leave();
-    if ((error ?? left) === null) this.#finish.resolve();
-    else this.#finish.reject(error ?? left);
+    if ((error ?? held) === null) this.#finish.resolve();
+    else this.#finish.reject(error ?? held);
   }
 }

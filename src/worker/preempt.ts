@@ -1,23 +1,19 @@
 /** Makes room for urgent work: the least urgent running job goes back to the queue. */
 
+import type { Report } from "../core/report.ts";
 import type { Store } from "../store/store.ts";
 import type { Attempt } from "./attempt.ts";
-import type { Report } from "../core/report.ts";
+import type { Served } from "./until_empty.ts";
 
 /** A job gives way only to one that is more urgent by this: less is not worth the work that is lost. */
 const PRIORITY_GAP = 100;
 
-interface Query {
-  queues: readonly string[] | null;
-  task: string | null;
-}
-
 export async function preempt(
-  options: Query & { store: Store; report: Report },
+  options: Served & { store: Store; report: Report },
   running: ReadonlySet<Attempt>,
   grace_ms: number,
 ): Promise<void> {
-  // One at a time: while a slot is being freed, the urgent job has its place.
+  // One at a time: while a slot is being freed, the urgent job has its turn.
   if ([...running].some(({ stopping }) => stopping)) return;
   const next = await nextToAcquire(options);
   if (next === null) return;
@@ -33,7 +29,7 @@ export async function preempt(
 }
 
 /** How far down its queue is in the order of preference, and how urgent it is. */
-async function nextToAcquire({ store, queues, task }: Query & { store: Store }) {
+async function nextToAcquire({ store, queues, task }: Served & { store: Store }) {
   for (const [rank, queue] of (queues ?? [null]).entries()) {
     const priority = await store.topPriority({ queues: queue === null ? null : [queue], task });
     if (priority !== null) return { rank, priority };
@@ -41,6 +37,6 @@ async function nextToAcquire({ store, queues, task }: Query & { store: Store }) 
   return null;
 }
 
-function rankOf({ queues }: Query, queue: string): number {
+function rankOf({ queues }: Served, queue: string): number {
   return queues?.indexOf(queue) ?? 0;
 }

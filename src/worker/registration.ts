@@ -3,13 +3,13 @@
  * the ones it finds dead.
  */
 
-import { JUMP_TRUST_MS } from "../core/clock.ts";
+import { every, JUMP_TRUST_MS } from "../core/clock.ts";
 import type { Clock, MachineTime, Random } from "../core/clock.ts";
 import type { WorkerRecord } from "../core/records.ts";
 import { host, machineTime, ownIdentity } from "../platform/machine.ts";
 import type { Store } from "../store/store.ts";
 
-export interface RegistryOptions {
+export interface RegistrationOptions {
   store: Store;
   clock: Clock;
   random: Random;
@@ -18,24 +18,24 @@ export interface RegistryOptions {
   queues: readonly string[] | null;
   task: string | null;
   activity: () => Pick<WorkerRecord, "slots" | "draining" | "completed" | "failed">;
-  refresh_ms: number;
   /** The machine's own, unless a test has another. */
   machine_time?: () => MachineTime;
 }
 
 const LOOK_EVERY_MS = 1_000;
+const REFRESH_MS = 10_000;
 
 export class Registration {
   readonly id: string;
-  readonly #options: RegistryOptions;
+  readonly #options: RegistrationOptions;
   #started_at_ms: number | null = null;
   readonly #process = ownIdentity();
-  #cancelTimer: (() => void) | null = null;
+  #cancelTimer = () => {};
   #saved = { activity: "", mono_ms: 0 };
   /** The end of the last write. */
   #written: Promise<void> = Promise.resolve();
 
-  constructor(options: RegistryOptions) {
+  constructor(options: RegistrationOptions) {
     this.#options = options;
     // Keeps two workers of one process, or of a reused pid, apart.
     const nonce = Math.floor(options.random() * 36 ** 6);
@@ -47,17 +47,17 @@ export class Registration {
     // From here on a jump of the clock can be told, also by a sweep that is the first on this store.
     const { store, machine_time = machineTime } = this.#options;
     await store.noticeJump(machine_time(), 2 * JUMP_TRUST_MS);
-    this.#refreshLater();
+    this.#cancelTimer = every(this.#options.clock, LOOK_EVERY_MS, () => this.#refreshIfNeeded());
   }
 
   async end(): Promise<void> {
-    this.#cancelTimer?.();
+    this.#cancelTimer();
     await this.#save("clean");
   }
 
   /** Ends without a word: what it leaves running is found by that. */
   leave(): void {
-    this.#cancelTimer?.();
+    this.#cancelTimer();
   }
 
   /** Something about the worker has changed. */
@@ -66,13 +66,10 @@ export class Registration {
     this.#save(null).catch(() => {});
   }
 
-  #refreshLater(): void {
-    const { clock, activity, refresh_ms } = this.#options;
-    this.#cancelTimer = clock.after(LOOK_EVERY_MS, () => {
-      const changed = JSON.stringify(activity()) !== this.#saved.activity;
-      if (changed || clock.mono_ms() - this.#saved.mono_ms >= refresh_ms) this.refresh();
-      this.#refreshLater();
-    });
+  #refreshIfNeeded(): void {
+    const { clock, activity } = this.#options;
+    const changed = JSON.stringify(activity()) !== this.#saved.activity;
+    if (changed || clock.mono_ms() - this.#saved.mono_ms >= REFRESH_MS) this.refresh();
   }
 
   /** One after the other: a sign of life that is slow must not come after the end, and take it back. */

@@ -3,7 +3,7 @@
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import type { Lease } from "../../src/leasing/lease.ts";
-import { Ahead } from "../../src/worker/acquire_ahead.ts";
+import { AcquireAhead } from "../../src/worker/acquire_ahead.ts";
 import { ManualClock } from "../support/clock.ts";
 import { newJob } from "../support/jobs.ts";
 import { scenario } from "../support/process.ts";
@@ -51,7 +51,7 @@ describe("a lease that was taken ahead", () => {
   test("is given back after its own time, not after that of another that was started long ago", async () => {
     const clock = new ManualClock();
     const returned: Lease[] = [];
-    const ahead = new Ahead({ clock, giveBack: (lease) => void returned.push(lease) });
+    const ahead = new AcquireAhead(clock, (lease) => void returned.push(lease));
     const [first, second, third] = [{}, {}, {}] as [Lease, Lease, Lease];
     ahead.add(first);
     await clock.advance(60);

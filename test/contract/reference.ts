@@ -1,16 +1,16 @@
 /**
- * The store in memory, as short as it can be said: a map of jobs, with `transition` as the only rule. It answers what
+ * The store in memory, as short as it can be said: a map of jobs, with `happen` as the only rule. It answers what
  * a real store must answer. Ids and the clock are the real store's, so that both speak of the same jobs and moments.
  */
 
 import { expect } from "bun:test";
 import type { Cause, Job, NewJob } from "../../src/core/job.ts";
 import { isFinished, shownState } from "../../src/core/job.ts";
-import type { Change, JobEvent, Refusal } from "../../src/core/transition.ts";
-import { isRefusal, transition } from "../../src/core/transition.ts";
+import { isRefusal } from "../../src/core/transition.ts";
 import type { ExpiredQuery, ListQuery, PruneQuery } from "../../src/store/queries.ts";
 import type * as Contract from "../../src/store/store.ts";
 import { jobIn } from "../support/jobs.ts";
+import { happen, type LifeChange, type LifeEvent, type LifeRefusal } from "./life.ts";
 
 export interface ReferenceAttempt {
   token: number;
@@ -85,8 +85,7 @@ export class Reference {
     if (!this.jobs.has(id)) return "stale, expired";
     const job = this.#get(id);
     const { ended } = change;
-    if (ended === null) throw new Error("an attempt that did not end can't be settled");
-    const outcome = transition(job, { type: "settle", token, end: ended }, this.#moment());
+    const outcome = happen(job, { type: "settle", token, end: ended }, this.#moment());
     if (isRefusal(outcome)) return `stale, ${outcome.refused}`;
     // The worker may not have known of a request to stop; only what comes to the same is taken from it.
     if (outcome.state.name !== change.state.name) return "cancelling";
@@ -96,7 +95,7 @@ export class Reference {
 
   checkpoint({ id, token, text }: Contract.CheckpointRequest): string {
     if (!this.jobs.has(id)) return "expired";
-    const refusal = transition(this.#get(id), { type: "extend", token, lease_ms: 0 }, this.#moment());
+    const refusal = happen(this.#get(id), { type: "extend", token, lease_ms: 0 }, this.#moment());
     if (isRefusal(refusal)) return refusal.refused;
     this.#progress.set(id, text);
     return "accepted";
@@ -219,14 +218,14 @@ export class Reference {
     return { now_ms: this.now_ms, random: () => 0.5 };
   }
 
-  #apply(id: number, event: JobEvent): Refusal | null {
-    const answer = transition(this.#get(id), event, this.#moment());
+  #apply(id: number, event: LifeEvent): LifeRefusal | null {
+    const answer = happen(this.#get(id), event, this.#moment());
     if (isRefusal(answer)) return answer;
     this.#write(id, answer);
     return null;
   }
 
-  #write(id: number, { state, token, failures, result, reason, ended }: Change): void {
+  #write(id: number, { state, token, failures, result, reason, ended }: LifeChange): void {
     const job = this.#get(id);
     const run_at_ms = "run_at_ms" in state ? state.run_at_ms : job.run_at_ms;
     this.jobs.set(id, { ...job, state, token, failures, result, reason, run_at_ms });

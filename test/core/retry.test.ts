@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { CAUSES, type Cause } from "../../src/core/job.ts";
-import { backoffDelay, DEFAULT_BACKOFF, isLoss, isRetryable, type ExitRange } from "../../src/core/retry.ts";
+import { backoffDelay, DEFAULT_BACKOFF, wasLost, isRetryable, type ExitRange } from "../../src/core/retry.ts";
 
 const middle = (): number => 0.5;
 
@@ -107,8 +107,8 @@ describe("isRetryable", () => {
   });
 });
 
-describe("isLoss", () => {
+describe("wasLost", () => {
   test("is true of the two causes that say nothing against the job", () => {
-    expect(CAUSES.filter((cause: Cause) => isLoss(cause))).toEqual(["expired", "lost"]);
+    expect(CAUSES.filter((cause: Cause) => wasLost(cause))).toEqual(["expired", "lost"]);
   });
 });

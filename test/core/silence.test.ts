@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
-import { closingMargin, fenceMargin, nextDuty, type Duty, type Vigil } from "../../src/core/silence.ts";
+import { closingMargin, fenceMargin, nextDuty, type Duty, type SilenceState } from "../../src/core/silence.ts";
 
 /** A job that beat just now under a lease of 100 s, renewed at the same moment. */
-function vigil(overrides: Partial<Vigil> = {}): Vigil {
+function stateWith(overrides: Partial<SilenceState> = {}): SilenceState {
   return {
     now_ms: 0,
     last_beat_ms: 0,
@@ -17,46 +17,49 @@ function vigil(overrides: Partial<Vigil> = {}): Vigil {
   };
 }
 
-describe("the keeper of a running job", () => {
+describe("the silence watch of a running job", () => {
   test("warns at half of the budget", () => {
-    expect(nextDuty(vigil())).toEqual({ duty: "warn", at_ms: 50_000 });
+    expect(nextDuty(stateWith())).toEqual({ duty: "warn", at_ms: 50_000 });
   });
 
   test("then asks for the time that stopping takes, shortly before the budget is used up", () => {
-    expect(nextDuty(vigil({ warned: true }))).toEqual({ duty: "ask_closing", at_ms: 95_000 });
+    expect(nextDuty(stateWith({ warned: true }))).toEqual({ duty: "ask_closing", at_ms: 95_000 });
   });
 
   test("then, with that time in hand, stops the job as silent when the budget is used up", () => {
-    const closing = vigil({ warned: true, closing_asked: true, deadline_ms: 130_000 });
+    const closing = stateWith({ warned: true, closing_asked: true, deadline_ms: 130_000 });
     expect(nextDuty(closing)).toEqual({ duty: "stop_silent", at_ms: 100_000 });
   });
 
   test("kills the job before the lease is over when that time can't be had", () => {
-    const refused = vigil({ warned: true, closing_asked: true });
+    const refused = stateWith({ warned: true, closing_asked: true });
     expect(nextDuty(refused)).toEqual({ duty: "kill_fenced", at_ms: 99_500 });
   });
 
   test("kills a job that beats but whose lease could not be renewed, before the lease is over", () => {
-    const unreachable = vigil({ last_beat_ms: 90_000, deadline_ms: 100_000 });
+    const unreachable = stateWith({ last_beat_ms: 90_000, deadline_ms: 100_000 });
     expect(nextDuty(unreachable)).toEqual({ duty: "kill_fenced", at_ms: 99_500 });
   });
 
   test("starts over with every beat", () => {
-    expect(nextDuty(vigil({ last_beat_ms: 40_000, deadline_ms: 140_000 }))).toEqual({ duty: "warn", at_ms: 90_000 });
+    expect(nextDuty(stateWith({ last_beat_ms: 40_000, deadline_ms: 140_000 }))).toEqual({
+      duty: "warn",
+      at_ms: 90_000,
+    });
   });
 
   test("stops a job at its time limit, however much it beats", () => {
-    expect(nextDuty(vigil({ timeout_at_ms: 1_000 }))).toEqual({ duty: "stop_timeout", at_ms: 1_000 });
-    expect(nextDuty(vigil({ timeout_at_ms: 60_000 })).duty).toBe("warn");
+    expect(nextDuty(stateWith({ timeout_at_ms: 1_000 }))).toEqual({ duty: "stop_timeout", at_ms: 1_000 });
+    expect(nextDuty(stateWith({ timeout_at_ms: 60_000 })).duty).toBe("warn");
   });
 
   test("has nothing left to do but the fence once the job has been told to stop", () => {
-    const stopping = vigil({ stopping: true, timeout_at_ms: 1_000 });
+    const stopping = stateWith({ stopping: true, timeout_at_ms: 1_000 });
     expect(nextDuty(stopping)).toEqual({ duty: "kill_fenced", at_ms: 99_500 });
   });
 
   test("puts the fence before anything else that is due at the same moment", () => {
-    expect(nextDuty(vigil({ timeout_at_ms: 99_500, warned: true, closing_asked: true })).duty).toBe("kill_fenced");
+    expect(nextDuty(stateWith({ timeout_at_ms: 99_500, warned: true, closing_asked: true })).duty).toBe("kill_fenced");
   });
 
   test("leaves room for the kill before any lease ends, and room to ask before that", () => {
@@ -70,7 +73,7 @@ describe("the keeper of a running job", () => {
   });
 });
 
-const states: fc.Arbitrary<Vigil> = fc.record({
+const states: fc.Arbitrary<SilenceState> = fc.record({
   now_ms: fc.integer({ min: 0, max: 200_000 }),
   last_beat_ms: fc.integer({ min: 0, max: 200_000 }),
   deadline_ms: fc.integer({ min: 0, max: 400_000 }),
@@ -81,12 +84,12 @@ const states: fc.Arbitrary<Vigil> = fc.record({
   stopping: fc.boolean(),
 });
 
-function always(check: (state: Vigil) => void): void {
+function always(check: (state: SilenceState) => void): void {
   fc.assert(fc.property(states, check), { numRuns: 500 });
 }
 
 describe("whatever the state of a job", () => {
-  test("its keeper never waits past the fence, and the fence comes before the deadline", () => {
+  test("its silence watch never waits past the fence, and the fence comes before the deadline", () => {
     always((state) => {
       const { at_ms } = nextDuty(state);
       expect(at_ms).toBeLessThanOrEqual(state.deadline_ms - fenceMargin(state.lease_ms));
@@ -98,7 +101,7 @@ describe("whatever the state of a job", () => {
     always((state) => expect(nextDuty({ ...state, stopping: true }).duty).toBe("kill_fenced"));
   });
 
-  test("its keeper never waits past its time limit, or has something to do at once", () => {
+  test("its silence watch never waits past its time limit, or has something to do at once", () => {
     always((state) => {
       if (state.stopping || state.timeout_at_ms === null) return;
       expect(nextDuty(state).at_ms).toBeLessThanOrEqual(Math.max(state.timeout_at_ms, state.now_ms));
@@ -158,10 +161,10 @@ describe("whatever the state of a job", () => {
   });
 });
 
-/** What a keeper does about a job that beat and was renewed at 0 and never again, in order. */
-function watchOver(start: Partial<Vigil>, closing_ms: number | null): { duty: Duty; at_ms: number }[] {
+/** What a silence watch does about a job that beat and was renewed at 0 and never again, in order. */
+function watchOver(start: Partial<SilenceState>, closing_ms: number | null): { duty: Duty; at_ms: number }[] {
   const course: { duty: Duty; at_ms: number }[] = [];
-  const state = vigil({ ...start, deadline_ms: start.lease_ms ?? 100_000 });
+  const state = stateWith({ ...start, deadline_ms: start.lease_ms ?? 100_000 });
   while (course.at(-1)?.duty !== "kill_fenced") {
     const next = nextDuty(state);
     course.push(next);

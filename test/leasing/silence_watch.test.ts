@@ -6,7 +6,7 @@ import { GRACE_MS, RENEWED_TOO_LATE, SLACK_MS, watched, words } from "./watched.
 const CLOSING_MS = 5_000;
 const FENCE_MS = LEASE_MS - 500;
 
-describe("the keeper of a silent job", () => {
+describe("the watch of a silent job", () => {
   test("warns at half of the budget, then has it stopped as silent when it is used up", async (b) => {
     const w = await watched(b);
     await b.pass(LEASE_MS);
@@ -56,7 +56,7 @@ describe("the keeper of a silent job", () => {
   test("says nothing any more once it is over", async (b) => {
     const w = await watched(b);
     await b.pass(10_000);
-    w.keeper.end();
+    w.watch.end();
     expect(b.clock.timers).toBe(0);
     w.heartbeat.beat();
     await b.pass(LEASE_MS * 3);
@@ -64,7 +64,7 @@ describe("the keeper of a silent job", () => {
   });
 });
 
-describe("the keeper of a job that beats", () => {
+describe("the watch of a job that beats", () => {
   test("starts over with every beat, warnings included", async (b) => {
     const w = await watched(b, { extended: true });
     await b.pass(40_000);

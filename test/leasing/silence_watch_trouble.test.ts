@@ -24,7 +24,7 @@ function heldReads(b: Bench): {
   };
 }
 
-describe("a keeper whose store does not answer", () => {
+describe("a watch whose store does not answer", () => {
   test("has the job killed before the lease is over all the same", async (b) => {
     const w = await watched(b, { verbs: { jobs: () => new Promise(() => {}) } });
     await b.pass(LEASE_MS);
@@ -57,17 +57,17 @@ describe("a keeper whose store does not answer", () => {
     await b.pass(LEASE_MS - 1);
     slow = true;
     await b.pass(1);
-    w.keeper.end();
+    w.watch.end();
     await letGo();
     expect(words(w)).toEqual(["warn"]);
   });
 });
 
-describe("the keeper of a job that was told to stop", () => {
+describe("the watch of a job that was told to stop", () => {
   test("makes the lease cover the stop when it would not", async (b) => {
     const w = await watched(b);
     await b.pass(LEASE_MS - GRACE_MS - SLACK_MS + 1);
-    w.keeper.stopping(GRACE_MS);
+    w.watch.stopping(GRACE_MS);
     await answered();
     expect(w.lease.remaining()).toBe(GRACE_MS + SLACK_MS);
     expect(await b.expiryOf(w.lease.job.id)).toBe(b.clock.wall_ms() + GRACE_MS + SLACK_MS);
@@ -76,14 +76,14 @@ describe("the keeper of a job that was told to stop", () => {
   test("leaves a lease alone that lasts long enough", async (b) => {
     const w = await watched(b);
     await b.pass(10_000);
-    w.keeper.stopping(GRACE_MS);
+    w.watch.stopping(GRACE_MS);
     await answered();
     expect(b.extensions).toEqual([]);
   });
 
   test("says nothing more than that the lease is over, should it come to that", async (b) => {
     const w = await watched(b, { timeout_ms: LEASE_MS - 1 });
-    w.keeper.stopping(GRACE_MS);
+    w.watch.stopping(GRACE_MS);
     await b.pass(LEASE_MS * 2);
     expect(w.said).toEqual([["lost: it could not be renewed in time", FENCE_MS]]);
   });
@@ -91,18 +91,18 @@ describe("the keeper of a job that was told to stop", () => {
   test("keeps the lease as long as the job takes when it is never to be killed", async (b) => {
     const w = await watched(b);
     await b.pass(10_000);
-    w.keeper.stopping(null);
+    w.watch.stopping(null);
     for (let minute = 0; minute < 60; minute++) {
       await b.pass(60_000);
       expect(await b.expiryOf(w.lease.job.id)).toBeGreaterThan(b.clock.wall_ms());
     }
-    w.keeper.end();
+    w.watch.end();
     expect([w.said, b.clock.timers]).toEqual([[], 0]);
   });
 
   test("has it killed when even then the lease can't be kept", async (b) => {
     const w = await watched(b);
-    w.keeper.stopping(null);
+    w.watch.stopping(null);
     await answered();
     b.extend = () => Promise.reject(new Error("disk is full"));
     await b.pass(LEASE_MS);
@@ -113,13 +113,13 @@ describe("the keeper of a job that was told to stop", () => {
     const w = await watched(b);
     await b.pass(LEASE_MS / 2 - 1);
     b.extend = async () => [{ status: "conflict" }];
-    w.keeper.stopping(null);
+    w.watch.stopping(null);
     await answered();
     expect(words(w)).toEqual(["lost: conflict"]);
   });
 });
 
-describe("a keeper on a machine whose clocks do not go as they should", () => {
+describe("a watch on a machine whose clocks do not go as they should", () => {
   test("is not led astray by a wall clock that is set back", async (b) => {
     const w = await watched(b, { verbs: { jobs: () => Promise.reject(new Error("unreadable")) } });
     await b.pass(10_000);

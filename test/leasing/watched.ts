@@ -1,9 +1,9 @@
-/** A job under the eyes of a keeper, as an attempt would have it, and what the keeper said about it. */
+/** A job under the eyes of a watch, as an attempt would have it, and what the watch said about it. */
 
 import { LeaseExtender } from "../../src/leasing/extender.ts";
 import { Heartbeat } from "../../src/leasing/heartbeat.ts";
 import type { Lease } from "../../src/leasing/lease.ts";
-import { Keeper } from "../../src/leasing/silence_watch.ts";
+import { SilenceWatch } from "../../src/leasing/silence_watch.ts";
 import type { Store } from "../../src/store/store.ts";
 import { intercept, LEASE_MS, type Bench } from "./fixture.ts";
 import type { JobOverrides } from "../support/jobs.ts";
@@ -16,8 +16,8 @@ export const RENEWED_TOO_LATE = "lost: it could not be renewed in time";
 export interface Watched {
   lease: Lease;
   heartbeat: Heartbeat;
-  keeper: Keeper;
-  /** What the keeper said, each with the time since the grant. */
+  watch: SilenceWatch;
+  /** What the watch said, each with the time since the grant. */
   said: [word: string, at_ms: number][];
 }
 
@@ -43,26 +43,23 @@ export async function watched(b: Bench, options: WatchOptions = {}): Promise<Wat
     enabled: options.extended ?? false,
   });
   const detach = extender.attach(lease, heartbeat);
-  const keeper: Keeper = new Keeper({
-    lease,
-    heartbeat,
-    manager,
-    clock: b.clock,
-    timeout_ms: options.timeout_ms ?? null,
-    grace_ms: GRACE_MS,
-    onHalfSilent: () => say("warn"),
-    onStop: (cause) => {
-      say(cause);
-      detach();
-      keeper.stopping(GRACE_MS);
+  const watch: SilenceWatch = new SilenceWatch(
+    { lease, heartbeat, manager, clock: b.clock, timeout_ms: options.timeout_ms ?? null, grace_ms: GRACE_MS },
+    {
+      halfSilent: () => say("warn"),
+      stop: (cause) => {
+        say(cause);
+        detach();
+        watch.stopping(GRACE_MS);
+      },
+      lost: (why) => {
+        say(`lost: ${why}`);
+        detach();
+        watch.end();
+      },
     },
-    onLost: (why) => {
-      say(`lost: ${why}`);
-      detach();
-      keeper.end();
-    },
-  });
-  return { lease, heartbeat, keeper, said };
+  );
+  return { lease, heartbeat, watch, said };
 }
 
 export const words = ({ said }: Watched): string[] => said.map(([word]) => word);

@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { systemClock } from "../../src/platform/clock.ts";
 import { identify } from "../../src/platform/machine.ts";
-import { killRemains, MarkedProcesses } from "../../src/recovery/leftovers.ts";
+import { killLeftovers, MarkedLeftovers } from "../../src/recovery/leftovers.ts";
 import { groupLives } from "../../src/runner/group.ts";
 import { eventually } from "../runner/fixture.ts";
 
@@ -36,8 +36,8 @@ async function group(job: { id: number; token: number; store?: string } | null, 
   return child.pid!;
 }
 
-const kill = (remains: Parameters<typeof killRemains>[0]): Promise<number> =>
-  killRemains(remains, new MarkedProcesses(STORE), systemClock);
+const kill = (leftovers: Parameters<typeof killLeftovers>[0]): Promise<number> =>
+  killLeftovers(leftovers, new MarkedLeftovers(STORE), systemClock);
 
 describe("what is left of an attempt", () => {
   test("is killed as a whole when it was noted and is provably the same process", async () => {

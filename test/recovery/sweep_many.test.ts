@@ -3,7 +3,7 @@ import { LeaseError } from "../../src/core/errors.ts";
 import type { Lease } from "../../src/leasing/lease.ts";
 import type { SweepCounts } from "../../src/core/records.ts";
 import { answered, benchTest as test, intercept, LEASE_MS, type Bench } from "../leasing/fixture.ts";
-import { PAGE } from "../../src/recovery/sweep.ts";
+import { SWEEP_PAGE } from "../../src/recovery/sweep.ts";
 import { newJob } from "../support/jobs.ts";
 import { counted, DEAD, EVERY_MS, register, SWEEP_GRACE_MS, sweepOf } from "./sweeps.ts";
 
@@ -19,7 +19,7 @@ async function expiredJobs(b: Bench, count: number): Promise<Lease[]> {
 describe("many sweeps, many jobs", () => {
   test("a sweep goes on from page to page until it has been through all", async (b) => {
     const pages: number[] = [];
-    await expiredJobs(b, 2 * PAGE + 50);
+    await expiredJobs(b, 2 * SWEEP_PAGE + 50);
     const store = intercept(b.store, {
       expired: async (query) => {
         const found = await b.store.expired(query);
@@ -27,18 +27,18 @@ describe("many sweeps, many jobs", () => {
         return found;
       },
     });
-    expect(await sweepOf(b, { store }).scan()).toMatchObject({ recovered: 2 * PAGE + 50, errors: 0 });
-    expect(pages).toEqual([PAGE, PAGE, 50]);
-    expect(await b.store.counts()).toEqual([{ queue: "default", state: "pending", count: 2 * PAGE + 50 }]);
+    expect(await sweepOf(b, { store }).scan()).toMatchObject({ recovered: 2 * SWEEP_PAGE + 50, errors: 0 });
+    expect(pages).toEqual([SWEEP_PAGE, SWEEP_PAGE, 50]);
+    expect(await b.store.counts()).toEqual([{ queue: "default", state: "pending", count: 2 * SWEEP_PAGE + 50 }]);
   });
 
   test("a sweep ends behind a last page that is exactly full", async (b) => {
-    await expiredJobs(b, PAGE);
-    expect(await sweepOf(b).scan()).toMatchObject({ expired_found: PAGE, recovered: PAGE });
+    await expiredJobs(b, SWEEP_PAGE);
+    expect(await sweepOf(b).scan()).toMatchObject({ expired_found: SWEEP_PAGE, recovered: SWEEP_PAGE });
   });
 
   test("a sweep goes on behind a page on which others were faster", async (b) => {
-    await expiredJobs(b, PAGE + 50);
+    await expiredJobs(b, SWEEP_PAGE + 50);
     const other = sweepOf(b, { store: await b.reopen() });
     let first = true;
     const store = intercept(b.store, {
@@ -51,8 +51,8 @@ describe("many sweeps, many jobs", () => {
         return found;
       },
     });
-    expect(await sweepOf(b, { store }).scan()).toMatchObject({ expired_found: PAGE, recovered: 0 });
-    expect(await b.store.counts()).toEqual([{ queue: "default", state: "pending", count: PAGE + 50 }]);
+    expect(await sweepOf(b, { store }).scan()).toMatchObject({ expired_found: SWEEP_PAGE, recovered: 0 });
+    expect(await b.store.counts()).toEqual([{ queue: "default", state: "pending", count: SWEEP_PAGE + 50 }]);
   });
 
   test("a sweep finds the jobs of dead workers among many that are fine", async (b) => {

@@ -3,8 +3,7 @@
 import process from "node:process";
 import type { Clock } from "../../src/core/clock.ts";
 import { systemClock } from "../../src/platform/clock.ts";
-import type { SpawnOptions } from "../../src/platform/platform.ts";
-import { Run, type Exit, type RunHooks } from "../../src/runner/run.ts";
+import { ProgramRun, type Outcome, type Program as Described } from "../../src/runner/run.ts";
 
 /** A clock on which waiting takes a part of the time: for grace periods that real processes sit out. */
 export function fastClock(factor: number): Clock {
@@ -15,40 +14,45 @@ const environment = (): Record<string, string> => ({ PATH: process.env["PATH"] ?
 
 /** A program that runs, and what it has printed so far. */
 export class Program {
-  readonly run: Run;
+  readonly run: ProgramRun;
   readonly started: Promise<number>;
+  pid = 0;
   leftover = false;
   stdout = "";
   stderr = "";
   readonly #listeners = new Set<() => void>();
 
-  constructor(options: Partial<SpawnOptions> & { argv: readonly string[] }, clock: Clock = systemClock) {
+  constructor(options: Partial<Described> & Pick<Described, "argv">, clock: Clock = systemClock) {
     const started = Promise.withResolvers<number>();
     this.started = started.promise;
-    const hooks: RunHooks = {
-      onStart: started.resolve,
-      onLeftover: () => {
-        this.leftover = true;
-      },
-    };
-    this.run = new Run(
+    this.run = new ProgramRun(
       {
         cwd: "/",
         env: environment(),
         input: null,
         pty: false,
-        onOutput: (stream, bytes) => {
-          this[stream] += Buffer.from(bytes).toString("latin1");
-          for (const listener of this.#listeners) listener();
-        },
+        result_path: "/nowhere/result",
+        result_limit_bytes: 100,
         ...options,
       },
       clock,
-      hooks,
+      {
+        started: (pid) => {
+          this.pid = pid;
+          started.resolve(pid);
+        },
+        printed: (stream, bytes) => {
+          this[stream] += Buffer.from(bytes).toString("latin1");
+          for (const listener of this.#listeners) listener();
+        },
+        warn: () => {
+          this.leftover = true;
+        },
+      },
     );
   }
 
-  get done(): Promise<Exit> {
+  get done(): Promise<Outcome> {
     return this.run.done;
   }
 
@@ -68,7 +72,7 @@ export class Program {
   }
 }
 
-export function script(text: string, clock?: Clock, options: Partial<SpawnOptions> = {}): Program {
+export function script(text: string, clock?: Clock, options: Partial<Described> = {}): Program {
   return new Program({ argv: ["/bin/sh", "-c", text], ...options }, clock);
 }
 

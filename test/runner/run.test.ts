@@ -15,6 +15,7 @@ describe("a program that runs to its end", () => {
       exit_code: 0,
       signal: null,
       error: null,
+      output: null,
     });
   });
 
@@ -24,6 +25,7 @@ describe("a program that runs to its end", () => {
       exit_code: 7,
       signal: null,
       error: "exit code 7",
+      output: null,
     });
   });
 
@@ -33,6 +35,7 @@ describe("a program that runs to its end", () => {
       exit_code: null,
       signal: "SIGSEGV",
       error: "killed by SIGSEGV",
+      output: null,
     });
   });
 
@@ -96,7 +99,6 @@ describe("a program that runs to its end", () => {
   test("tells its pid once it runs", async () => {
     const program = script("echo $$; read line");
     const pid = await program.started;
-    expect(program.run.pid).toBe(pid);
     expect(Number(await program.prints(/\d+/))).toBe(pid);
     await program.done;
   });
@@ -159,9 +161,9 @@ describe("a program that is told to stop", () => {
     program.run.stop(null);
     await program.prints(/asked/);
     await clock.advance(3_600_000);
-    expect(groupLives(program.run.pid!)).toBe(true);
+    expect(groupLives(program.pid)).toBe(true);
     program.run.kill();
-    await eventually(() => !groupLives(program.run.pid!), "the group is dead");
+    await eventually(() => !groupLives(program.pid), "the group is dead");
     await clock.advance(1_000);
     await program.done;
   });
@@ -174,7 +176,7 @@ describe("a program that is told to stop", () => {
     program.run.stop(60_000);
     program.run.stop(1_000);
     await clock.advance(1_000);
-    await eventually(() => !groupLives(program.run.pid!), "the group is dead");
+    await eventually(() => !groupLives(program.pid), "the group is dead");
     await clock.advance(1_000);
     await program.done;
   });
@@ -189,13 +191,13 @@ describe("a program that is told to stop", () => {
       await clock.advance(9_000);
       program.run.stop(later_ms);
       await clock.advance(1_000);
-      const killed = eventually(() => !groupLives(program.run.pid!), "the group is dead", 60);
+      const killed = eventually(() => !groupLives(program.pid), "the group is dead", 60);
       const dead = await killed.then(
         () => true,
         () => false,
       );
       program.run.kill();
-      await eventually(() => !groupLives(program.run.pid!), "the group is dead");
+      await eventually(() => !groupLives(program.pid), "the group is dead");
       await clock.advance(1_000);
       await program.done;
       expect(dead).toBe(true);

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import process from "node:process";
 import { LeaseError } from "../../src/core/errors.ts";
 import type { SpawnOptions } from "../../src/platform/platform.ts";
-import { explainStart, jobEnvironment, start } from "../../src/runner/start.ts";
+import { explainStart, start } from "../../src/runner/start.ts";
 import { temporaryFolder } from "../leasing/fixture.ts";
 
 const folder = temporaryFolder();
@@ -142,18 +142,5 @@ describe("what the system said", () => {
   test("is not explained twice", () => {
     const error = new LeaseError("unsupported", "no terminals here");
     expect(explainStart(error, { argv: ["make"], cwd: "/" })).toBe(error);
-  });
-});
-
-describe("the environment of a job", () => {
-  test("is the worker's, then the job's own, then what is said about it", () => {
-    const env = jobEnvironment({ PATH: "/job", MINE: "1", LEASE_QUEUE: "forged" }, { LEASE_QUEUE: "mail" });
-    expect(env).toMatchObject({ PATH: "/job", MINE: "1", LEASE_QUEUE: "mail" });
-    expect(env["HOME"]).toBe(process.env["HOME"] as string);
-  });
-
-  test("has no variable that is said to be none, not even inherited", () => {
-    const env = jobEnvironment({ LEASE_TASK: "inherited" }, { LEASE_TASK: null });
-    expect("LEASE_TASK" in env).toBe(false);
   });
 });

@@ -1,5 +1,5 @@
 /**
- * A simulated worker: real LeaseManager, Heartbeat, LeaseExtender and Keeper around children that exist in name only.
+ * A simulated worker: real LeaseManager, Heartbeat, LeaseExtender and SilenceWatch around children that are names only.
  * What `Attempt` does with processes is done here with a flag.
  */
 
@@ -9,7 +9,7 @@ import type { Lease } from "../../src/leasing/lease.ts";
 import { LeaseManager } from "../../src/leasing/manager.ts";
 import { sleep } from "../../src/core/clock.ts";
 import type { Cause } from "../../src/core/job.ts";
-import { Keeper } from "../../src/leasing/silence_watch.ts";
+import { SilenceWatch } from "../../src/leasing/silence_watch.ts";
 import { end } from "../support/jobs.ts";
 import type { Chance } from "./chance.ts";
 import type { SimProcess } from "./process.ts";
@@ -73,7 +73,7 @@ export class SimTask {
   readonly lease: Lease;
   readonly worker: SimWorker;
   readonly #heartbeat: Heartbeat;
-  readonly #keeper: Keeper;
+  readonly #silence: SilenceWatch;
   readonly #detach: () => void;
   #printed = 0;
   #child: "running" | "stopping" | "dead" = "running";
@@ -92,17 +92,14 @@ export class SimTask {
       onFailure: () => options.note("extension failed"),
     });
     this.#detach = extender.attach(lease, this.#heartbeat);
-    this.#keeper = new Keeper({
-      lease,
-      manager,
-      clock,
-      heartbeat: this.#heartbeat,
-      timeout_ms: null,
-      grace_ms: KILL_GRACE_MS,
-      onHalfSilent: () => options.note("half silent"),
-      onStop: (cause) => this.stop(cause),
-      onLost: (why) => this.#lose(why.startsWith("it") ? "fenced" : why),
-    });
+    this.#silence = new SilenceWatch(
+      { lease, manager, clock, heartbeat: this.#heartbeat, timeout_ms: null, grace_ms: KILL_GRACE_MS },
+      {
+        halfSilent: () => options.note("half silent"),
+        stop: (cause) => this.stop(cause),
+        lost: (why) => this.#lose(why.startsWith("it") ? "fenced" : why),
+      },
+    );
   }
 
   get child(): "running" | "stopping" | "dead" {
@@ -142,7 +139,7 @@ export class SimTask {
     this.#child = "stopping";
     this.worker.options.note(`stopped ${cause}`);
     this.#detach();
-    this.#keeper.stopping(KILL_GRACE_MS);
+    this.#silence.stopping(KILL_GRACE_MS);
     const takes_ms = this.worker.options.chance.between(0, KILL_GRACE_MS);
     this.worker.process.clock.after(takes_ms, () => this.finish(cause));
   }
@@ -157,7 +154,7 @@ export class SimTask {
   #over(cause: Cause): void {
     this.#child = "dead";
     this.#detach();
-    this.#keeper.end();
+    this.#silence.end();
     void this.#settle(cause).then(() => this.worker.tasks.delete(this));
   }
 

@@ -21,7 +21,7 @@ import { SimWorker, type SimTask } from "./worker.ts";
 
 export const GRACE_MS = 2_000;
 const STEP_MS = 500;
-/** A keeper looks at least once a second, so that it notices within that time that the wall clock was set. */
+/** A silence watch looks at least once a second, so that it notices within that time that the wall clock was set. */
 const NOTICED_MS = 1_500;
 
 export interface WorldOptions {

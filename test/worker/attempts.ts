@@ -1,15 +1,18 @@
 /** Attempts with real children on a store and a clock that the test owns. */
 
 import { test } from "bun:test";
-import { existsSync, mkdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, readFileSync } from "node:fs";
+import { basename, join } from "node:path";
+import { calibrate } from "../../src/core/calibration.ts";
 import type { Job } from "../../src/core/job.ts";
 import type { Lease } from "../../src/leasing/lease.ts";
 import { LeaseManager } from "../../src/leasing/manager.ts";
 import { host } from "../../src/platform/machine.ts";
 import { Attempt, type AttemptOptions } from "../../src/worker/attempt.ts";
 import { LogFlusher } from "../../src/worker/log_flusher.ts";
-import { decodeChunk, type LogCapture } from "../../src/runner/log/capture.ts";
+import type { LogCapture } from "../../src/runner/log/capture.ts";
+import { decodeChunk } from "../../src/runner/log/chunk.ts";
+import { ResultFolder } from "../../src/runner/result_file.ts";
 import type { Store } from "../../src/store/store.ts";
 import { Bench, intercept, LEASE_MS } from "../leasing/fixture.ts";
 import type { JobOverrides } from "../support/jobs.ts";
@@ -48,6 +51,12 @@ export interface Started {
 export class AttemptBench extends Bench {
   /** What was reported, as `level: message`. */
   readonly reports: string[] = [];
+  readonly #results = new ResultFolder(`test-${basename(this.folder)}`);
+
+  override async dispose(): Promise<void> {
+    this.#results.remove();
+    await super.dispose();
+  }
 
   file(name: string): string {
     return join(this.folder, name);
@@ -75,22 +84,22 @@ export class AttemptBench extends Bench {
     return this.begin(lease, { manager, ...options });
   }
 
-  begin(lease: Lease, options: Partial<AttemptOptions> & { manager: LeaseManager }): Started {
-    const logs = new ListeningFlusher(options.manager.store, this.clock);
-    const scratch = this.file("scratch");
-    mkdirSync(scratch, { recursive: true });
-    const attempt = new Attempt(lease, {
+  begin(lease: Lease, { manager, ...options }: Partial<AttemptOptions> & { manager: LeaseManager }): Started {
+    const logs = new ListeningFlusher(manager.store, this.clock);
+    const all: AttemptOptions = {
       clock: this.clock,
       report: (level, text) => this.reports.push(`${level}: ${text}`),
-      logs,
       store_url: this.path,
-      handler: [],
-      beat: "output",
-      interval_ms: (lease_ms) => lease_ms / 10,
+      times: calibrate({ lease_ms: LEASE_MS }),
       kill_grace_ms: 10_000,
-      log_dir: null,
-      scratch,
       ...options,
+    };
+    const attempt = new Attempt(lease, all, {
+      manager,
+      logs,
+      results: this.#results,
+      settleWithin: () => 0,
+      givesUpSettles: () => false,
     });
     return { attempt, id: lease.job.id, lease, printed: (bytes) => logs.printed(bytes) };
   }

@@ -1,7 +1,8 @@
 import { describe, expect } from "bun:test";
 import type { Lease } from "../../src/leasing/lease.ts";
 import { LogFlusher } from "../../src/worker/log_flusher.ts";
-import { decodeChunk, LogCapture } from "../../src/runner/log/capture.ts";
+import { LogCapture } from "../../src/runner/log/capture.ts";
+import { decodeChunk } from "../../src/runner/log/chunk.ts";
 import type { LogWrite } from "../../src/store/store.ts";
 import { answered, benchTest as test, intercept, type Bench } from "../leasing/fixture.ts";
 

@@ -51,7 +51,7 @@ describe("a worker", () => {
   test("tells about itself while it works", async (b) => {
     const [id] = await b.scripts(`echo go > ${b.file("go")}; sleep 60`);
     const pool = b.pool();
-    expect(pool.statistics()).toMatchObject({ state: "working", slots: { total: 2, idle: 2, processing: 0 } });
+    expect(pool.statistics()).toMatchObject({ state: "starting", slots: { total: 2, idle: 2, processing: 0 } });
     await pool.start();
     await b.written("go");
     const { current, ...rest } = pool.statistics();
@@ -139,40 +139,6 @@ describe("a worker", () => {
         .map(Number)
         .toSorted((a, c) => a - c),
     ).toEqual(ids);
-  });
-});
-
-describe("a worker that ends when nothing is left", () => {
-  test("waits for retries that are scheduled", async (b) => {
-    const text = `echo x >> ${b.file("tries")}; [ $(wc -l < ${b.file("tries")}) -ge 3 ]`;
-    const ids = await b.scripts(text, 1, { settings: { retries: 5 } });
-    await b.drained();
-    expect([b.lines("tries").length, await b.states(ids)]).toEqual([3, ["completed"]]);
-  });
-
-  test("waits for jobs that others of its jobs set free", async (b) => {
-    const [parent] = await b.scripts("sleep 0.02");
-    const children = await b.scripts("true", 2, { after: [parent!] });
-    await b.drained({ slots: 1 });
-    expect(await b.states(children)).toEqual(["completed", "completed"]);
-  });
-
-  test("does not wait for a job that a person delayed", async (b) => {
-    const delayed = await b.scripts("true", 1, { delay_ms: 60_000 });
-    await b.scripts("true");
-    await b.drained();
-    expect(await b.states(delayed)).toEqual(["scheduled"]);
-  });
-
-  test("does not wait for other queues", async (b) => {
-    await b.scripts("true", 3, { queue: "other" });
-    const pool = await b.drained({ queues: ["mine"] });
-    expect(pool.statistics().completed).toBe(0);
-  });
-
-  test("ends at once on an empty store", async (b) => {
-    await b.drained();
-    expect(b.settled).toEqual([]);
   });
 });
 

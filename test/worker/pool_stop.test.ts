@@ -126,6 +126,16 @@ describe("a worker that drains", () => {
     expect(written).toEqual([null, null, "clean"]);
   });
 
+  test("again when it has ended changes nothing any more", async (b) => {
+    const pool = await b.drained();
+    pool.stop(60_000);
+    pool.abort();
+    // A record that it should not write any more would be there by then.
+    await Bun.sleep(20);
+    expect(pool.statistics().state).toBe("stopped");
+    expect((await b.other.workers())[0]).toMatchObject({ ended: "clean" });
+  });
+
   test("in the middle of many short jobs leaves none running and loses none", async (b) => {
     const ids = await b.scripts(`echo $LEASE_JOB_ID >> ${b.file("ran")}`, 100);
     const pool = await b.started({ slots: 4 });

@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { calibrate } from "../../src/core/calibration.ts";
 import { systemRandom } from "../../src/platform/clock.ts";
 import { WorkerPool } from "../../src/worker/pool.ts";
-import type { WorkerPoolOptions } from "../../src/worker/pool_options.ts";
+import type { WorkerPoolOptions } from "../../src/worker/pool.ts";
 import type { Store } from "../../src/store/store.ts";
 import { Bench, intercept } from "../leasing/fixture.ts";
 import { fastClock } from "../runner/fixture.ts";

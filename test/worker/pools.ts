@@ -7,7 +7,7 @@ import { calibrate } from "../../src/core/calibration.ts";
 import type { Job, StateName } from "../../src/core/job.ts";
 import { systemClock, systemRandom } from "../../src/platform/clock.ts";
 import { WorkerPool } from "../../src/worker/pool.ts";
-import type { WorkerPoolOptions } from "../../src/worker/pool_options.ts";
+import type { WorkerPoolOptions } from "../../src/worker/pool.ts";
 import { openSqlite } from "../../src/store/sqlite/open.ts";
 import type { Store } from "../../src/store/store.ts";
 import { temporaryFolder } from "../leasing/fixture.ts";

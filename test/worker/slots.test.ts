@@ -1,7 +1,4 @@
 import { describe, expect, test } from "bun:test";
-import type { Lease } from "../../src/leasing/lease.ts";
-import { Ahead } from "../../src/worker/acquire_ahead.ts";
-import { Patience } from "../../src/worker/store_trouble.ts";
 import { Slots } from "../../src/worker/slots.ts";
 import { ManualClock } from "../support/clock.ts";
 import { poolTest } from "./pools.ts";
@@ -141,78 +138,5 @@ describe("a worker that makes room for urgent work", () => {
     await Bun.write(gate, "");
     await pool.finished;
     expect(await b.states([last!])).toEqual(["completed"]);
-  });
-});
-
-describe("patience with a store in trouble", () => {
-  test("waits longer each time, up to a limit, and gives up in the end", async () => {
-    const clock = new ManualClock();
-    const patience = new Patience(clock);
-    const pauses: (number | null)[] = [];
-    for (let pause = patience.next(); ; pause = patience.next()) {
-      pauses.push(pause);
-      if (pause === null) break;
-      await clock.advance(pause);
-    }
-    expect(pauses.slice(0, 8)).toEqual([100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]);
-    expect(pauses.at(-1)).toBeNull();
-    patience.restore();
-    expect(patience.next()).toBe(100);
-  });
-});
-
-describe("leases acquired ahead", () => {
-  const lease = (name: string): Lease => ({ name }) as unknown as Lease;
-
-  function aheadOf(clock: ManualClock): { ahead: Ahead; returned: unknown[] } {
-    const returned: unknown[] = [];
-    return { ahead: new Ahead({ clock, giveBack: (given) => returned.push(given) }), returned };
-  }
-
-  function shortJobs(ahead: Ahead): void {
-    for (let job = 0; job < 30; job++) ahead.observe(3);
-  }
-
-  test("are wanted only when jobs have shown to be short, one per slot", () => {
-    const { ahead } = aheadOf(new ManualClock());
-    expect(ahead.wanted(4)).toBe(0);
-    shortJobs(ahead);
-    expect(ahead.wanted(4)).toBe(4);
-    ahead.add(lease("a"));
-    // Only when there is none left: then one commit grants for all slots.
-    expect([ahead.wanted(4), ahead.size]).toEqual([0, 1]);
-    ahead.take();
-    expect(ahead.wanted(4)).toBe(4);
-    for (let job = 0; job < 3; job++) ahead.observe(10_000);
-    expect(ahead.wanted(4)).toBe(0);
-  });
-
-  test("are taken in the order in which they came", async () => {
-    const clock = new ManualClock();
-    const { ahead, returned } = aheadOf(clock);
-    const [first, second] = [lease("a"), lease("b")];
-    ahead.add(first);
-    ahead.add(second);
-    expect([ahead.take(), ahead.take(), ahead.take()]).toEqual([first, second, null]);
-    await clock.advance(10_000);
-    expect([returned, clock.timers]).toEqual([[], 0]);
-  });
-
-  test("go back when they are not started almost at once, and then no more are wanted", async () => {
-    const clock = new ManualClock();
-    const { ahead, returned } = aheadOf(clock);
-    shortJobs(ahead);
-    ahead.add(lease("a"));
-    await clock.advance(100);
-    expect([returned.length, ahead.size, ahead.wanted(4)]).toEqual([1, 0, 0]);
-  });
-
-  test("go back all at once when the worker stops", () => {
-    const clock = new ManualClock();
-    const { ahead, returned } = aheadOf(clock);
-    ahead.add(lease("a"));
-    ahead.add(lease("b"));
-    ahead.giveAllBack();
-    expect([returned.length, ahead.size, clock.timers]).toEqual([2, 0, 0]);
   });
 });

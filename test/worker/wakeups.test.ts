@@ -1,7 +1,7 @@
 /** Wake-ups are for those who wait: who has work enough does not listen, and misses nothing by it. */
 
 import { describe, expect, test } from "bun:test";
-import { News } from "../../src/worker/wakeups.ts";
+import { Wakeups } from "../../src/worker/wakeups.ts";
 import type { Store } from "../../src/store/store.ts";
 import { poolTest } from "./pools.ts";
 
@@ -12,37 +12,42 @@ function listener() {
     return () => watching.delete(changed);
   };
   let heard = 0;
-  const news = new News({ watch } as unknown as Store, () => (heard += 1));
-  return { news, watching, heard: () => heard };
+  const wakeups = new Wakeups({ watch } as unknown as Store, () => (heard += 1));
+  return { wakeups, watching, heard: () => heard };
 }
 
 const MANY = 100;
 
-describe("news", () => {
-  test("are listened to by whoever got less than it asked for, which may have missed some before", () => {
-    const { news, watching, heard } = listener();
-    expect(news.missed(false)).toBe(true);
-    expect(news.missed(false)).toBe(false);
-    expect(watching.size).toBe(1);
+describe("wake-ups", () => {
+  test("come to whoever listens, once per commit however often it was told to", () => {
+    const { wakeups, watching, heard } = listener();
+    expect(wakeups.listening).toBe(false);
+    wakeups.listen();
+    wakeups.listen();
+    expect([wakeups.listening, watching.size]).toEqual([true, 1]);
     for (const changed of watching) changed();
     expect(heard()).toBe(1);
   });
 
   test("are not listened to any more after many full answers in a row, until one is not full", () => {
-    const { news, watching } = listener();
-    news.missed(false);
+    const { wakeups, watching } = listener();
+    wakeups.listen();
     for (let i = 0; i < MANY; i++) {
-      expect(news.missed(true)).toBe(false);
+      wakeups.countFullAnswer();
       if (i === 0) expect(watching.size).toBe(1);
     }
-    expect(watching.size).toBe(0);
-    expect(news.missed(false)).toBe(true);
+    expect([wakeups.listening, watching.size]).toEqual([false, 0]);
+    wakeups.listen();
     expect(watching.size).toBe(1);
   });
 
   test("are listened to on while full answers are few", () => {
-    const { news, watching } = listener();
-    for (let i = 0; i < MANY; i++) news.missed(i % 10 !== 0);
+    const { wakeups, watching } = listener();
+    wakeups.listen();
+    for (let i = 0; i < MANY; i++) {
+      if (i % 10 === 0) wakeups.listen();
+      else wakeups.countFullAnswer();
+    }
     expect(watching.size).toBe(1);
   });
 
@@ -52,14 +57,16 @@ describe("news", () => {
       tries += 1;
       throw new Error("ENOSPC: no space left on device, watch");
     };
-    const news = new News({ watch } as unknown as Store, () => {});
-    expect([news.missed(false), news.missed(false), tries]).toEqual([false, false, 2]);
+    const wakeups = new Wakeups({ watch } as unknown as Store, () => {});
+    wakeups.listen();
+    wakeups.listen();
+    expect([wakeups.listening, tries]).toEqual([false, 2]);
   });
 
   test("end", () => {
-    const { news, watching } = listener();
-    news.missed(false);
-    news.end();
+    const { wakeups, watching } = listener();
+    wakeups.listen();
+    wakeups.end();
     expect(watching.size).toBe(0);
   });
 });

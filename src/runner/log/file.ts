@@ -6,12 +6,12 @@ import { closeSync, mkdirSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 
 export class LogFile {
-  readonly #fd: number;
   readonly #onFailure: (error: unknown) => void;
+  /** Null: it could not be made or written any more. */
+  #fd: number | null = null;
   #at_line_start = true;
-  #failed = false;
 
-  /** Throws when it can't be made; what goes wrong later is told to `onFailure` once, and ends the file. */
+  /** What goes wrong is told once and ends the file: no reason not to run the job, whose log the store has as well. */
   constructor(
     folder: string,
     job: number,
@@ -20,9 +20,13 @@ export class LogFile {
     onFailure: (error: unknown) => void = () => {},
   ) {
     this.#onFailure = onFailure;
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
-    this.#fd = openSync(join(folder, `${job}.${attempt}.log`), "w", 0o600);
-    writeSync(this.#fd, `$ ${argv.map(quote).join(" ")}\n`);
+    try {
+      mkdirSync(folder, { recursive: true, mode: 0o700 });
+      this.#fd = openSync(join(folder, `${job}.${attempt}.log`), "w", 0o600);
+    } catch (error) {
+      onFailure(error);
+    }
+    this.#write(new TextEncoder().encode(`$ ${argv.map(quote).join(" ")}\n`));
   }
 
   write(bytes: Uint8Array): void {
@@ -31,35 +35,24 @@ export class LogFile {
     this.#at_line_start = bytes[bytes.length - 1] === 10;
   }
 
-  close(ending: string): void {
-    this.#write(new TextEncoder().encode(`${this.#at_line_start ? "" : "\n"}[${ending}]\n`));
-    closeSync(this.#fd);
+  close(how: string): void {
+    this.#write(new TextEncoder().encode(`${this.#at_line_start ? "" : "\n"}[${how}]\n`));
+    this.#end();
   }
 
   #write(bytes: Uint8Array): void {
-    if (this.#failed) return;
+    if (this.#fd === null) return;
     try {
       for (let at = 0; at < bytes.length;) at += writeSync(this.#fd, bytes, at);
     } catch (error) {
-      this.#failed = true;
+      this.#end();
       this.#onFailure(error);
     }
   }
-}
 
-/** Null when none is wanted, or it can't be made: no reason not to run the job, whose log the store has as well. */
-export function openLogFile(
-  folder: string | null,
-  job: number,
-  attempt: number,
-  argv: readonly string[],
-  onFailure: (error: unknown) => void,
-): LogFile | null {
-  try {
-    return folder === null ? null : new LogFile(folder, job, attempt, argv, onFailure);
-  } catch (error) {
-    onFailure(error);
-    return null;
+  #end(): void {
+    if (this.#fd !== null) closeSync(this.#fd);
+    this.#fd = null;
   }
 }
 

@@ -4,6 +4,9 @@
  * counts as one, because it proves just as well that the job works.
  */
 
+import type { LogChunk } from "../../core/records.ts";
+import { decodeChunk } from "./chunk.ts";
+
 const LF = 10;
 const CR = 13;
 const TAIL_BYTES = 8 * 1024;
@@ -47,6 +50,10 @@ export class Tail {
     this.#size += fresh.length;
   }
 
+  addChunk(chunk: LogChunk): void {
+    for (const { bytes } of decodeChunk(chunk)) this.add(bytes);
+  }
+
   /** Grows up to twice what is kept, so that the old half is given up only now and then, and without any garbage. */
   #makeRoom(bytes: number): void {
     const kept = Math.min(this.#size, Math.max(0, TAIL_BYTES - bytes));
@@ -59,6 +66,10 @@ export class Tail {
     if (this.#size + bytes <= this.#buffer.length) return;
     this.#buffer.copyWithin(0, this.#size - kept, this.#size);
     this.#size = kept;
+  }
+
+  lastLine(): string | null {
+    return this.lines(1)[0] ?? null;
   }
 
   /** The last `most` lines that say something, oldest first. */

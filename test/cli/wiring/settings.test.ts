@@ -10,7 +10,7 @@ import { SHARED_FLAGS } from "../../../src/cli/flags.ts";
 import { COUNT, DURATION, LEASE, QUEUE } from "../../../src/core/values.ts";
 import { COMMAND_SETTINGS, SHARED_SETTINGS, variableName } from "../../../src/config/settings.ts";
 import { LeaseError } from "../../../src/core/errors.ts";
-import { jobVariables } from "../../../src/worker/environment.ts";
+import { jobVariables } from "../../../src/runner/environment.ts";
 
 let folder: string;
 beforeAll(() => {
@@ -189,7 +189,7 @@ describe("the table of settings", () => {
     ];
     expect(new Set(names).size).toBe(names.length);
     // The store is the job's own on purpose: what it enqueues goes where it came from.
-    const told = jobVariables({ job: {}, grant: {} } as never, { manager: {} } as never, "");
+    const told = jobVariables({ job: {} } as never);
     expect(names.filter((name) => name in told)).toEqual(["LEASE_STORE"]);
   });
 });

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import type { LogChunk } from "../../../src/core/records.ts";
-import { decodeChunk, LogCapture, type LogEntry } from "../../../src/runner/log/capture.ts";
+import { LogCapture } from "../../../src/runner/log/capture.ts";
+import { decodeChunk, type LogEntry } from "../../../src/runner/log/chunk.ts";
 
 /** What one chunk holds at most, unless a single piece is larger. */
 const CHUNK_BYTES = 256 * 1024;

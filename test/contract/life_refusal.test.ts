@@ -4,8 +4,9 @@
 
 import { describe, expect, test } from "bun:test";
 import { STATE_NAMES, type JobState, type StateName } from "../../src/core/job.ts";
-import { holdsLease, isRefusal, lossReason, transition, type JobEvent } from "../../src/core/transition.ts";
+import { holdsLease, isRefusal, lossReason } from "../../src/core/transition.ts";
 import { end, jobIn } from "../support/jobs.ts";
+import { happen, type LifeEvent } from "./life.ts";
 
 const NOW_MS = 1_000_000;
 const TOKEN = 7;
@@ -24,12 +25,12 @@ function stateOf(name: StateName): JobState {
   }
 }
 
-function refusalOf(state: JobState, event: JobEvent, now_ms = NOW_MS): string | null {
-  const answer = transition(jobIn(state, { token: TOKEN }), event, { now_ms, random: () => 0.5 });
+function refusalOf(state: JobState, event: LifeEvent, now_ms = NOW_MS): string | null {
+  const answer = happen(jobIn(state, { token: TOKEN }), event, { now_ms, random: () => 0.5 });
   return isRefusal(answer) ? answer.refused : null;
 }
 
-const EVENTS: Record<JobEvent["type"], { event: JobEvent; from: readonly StateName[]; otherwise: string }> = {
+const EVENTS: Record<LifeEvent["type"], { event: LifeEvent; from: readonly StateName[]; otherwise: string }> = {
   unblock: { event: { type: "unblock" }, from: ["blocked"], otherwise: "wrong_state" },
   doom: { event: { type: "doom", reason: "r" }, from: ["blocked"], otherwise: "wrong_state" },
   due: { event: { type: "due" }, from: ["scheduled"], otherwise: "wrong_state" },

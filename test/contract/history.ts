@@ -5,19 +5,20 @@
 
 import * as fc from "fast-check";
 import { CAUSES, type Job, type JobSettings, type JobState } from "../../src/core/job.ts";
-import { isRefusal, transition, type Change, type JobEvent, type Refusal } from "../../src/core/transition.ts";
+import { isRefusal } from "../../src/core/transition.ts";
 import { end, jobIn } from "../support/jobs.ts";
+import { happen, type LifeChange, type LifeEvent, type LifeRefusal } from "./life.ts";
 
 export interface Step {
   before: Job;
-  event: JobEvent;
+  event: LifeEvent;
   now_ms: number;
-  answer: Change | Refusal;
+  answer: LifeChange | LifeRefusal;
   after: Job;
 }
 
 /** An event whose token is still relative to the job it will meet. */
-type Intent = (token: number) => JobEvent;
+type Intent = (token: number) => LifeEvent;
 
 const START_MS = 10_000_000;
 
@@ -94,7 +95,7 @@ const ticks = fc.oneof(
 const moves = fc.record({ intent: intents, tick_ms: ticks, chance: fc.double({ min: 0, max: 0.999, noNaN: true }) });
 
 /** The job after a change, as a store would write it. */
-export function applied(job: Job, change: Change): Job {
+export function applied(job: Job, change: LifeChange): Job {
   const { state, token, failures, result, reason } = change;
   return {
     ...job,
@@ -113,14 +114,14 @@ function frozen<T>(value: T): T {
 }
 
 /** Frozen all the way down, so that a function which is pure only in its answer throws. */
-function live(start: Job, tried: readonly { intent: Intent; tick_ms: number; chance: number }[]): Step[] {
+function lived(start: Job, tried: readonly { intent: Intent; tick_ms: number; chance: number }[]): Step[] {
   const steps: Step[] = [];
   let job = frozen(start);
   let now_ms = START_MS;
   for (const { intent, tick_ms, chance } of tried) {
     now_ms += tick_ms;
     const event = frozen(intent(job.token));
-    const answer = frozen(transition(job, event, { now_ms, random: () => chance }));
+    const answer = frozen(happen(job, event, { now_ms, random: () => chance }));
     const after = isRefusal(answer) ? job : frozen(applied(job, answer));
     steps.push({ before: job, event, now_ms, answer, after });
     job = after;
@@ -130,8 +131,8 @@ function live(start: Job, tried: readonly { intent: Intent; tick_ms: number; cha
 
 export const histories: fc.Arbitrary<Step[]> = fc
   .tuple(jobSettings, starts, fc.array(moves, { minLength: 1, maxLength: 150, size: "max" }))
-  .map(([settings, state, tried]) => live(jobIn(state, { settings, run_at_ms: START_MS }), tried));
+  .map(([settings, state, tried]) => lived(jobIn(state, { settings, run_at_ms: START_MS }), tried));
 
-export function accepted(step: Step): Change | null {
+export function accepted(step: Step): LifeChange | null {
   return isRefusal(step.answer) ? null : step.answer;
 }

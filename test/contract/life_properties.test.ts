@@ -6,8 +6,9 @@ import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import { isFinished, STATE_NAMES } from "../../src/core/job.ts";
 import { isRetryable } from "../../src/core/retry.ts";
-import { isRefusal, transition } from "../../src/core/transition.ts";
+import { isRefusal } from "../../src/core/transition.ts";
 import { accepted, histories, type Step } from "./history.ts";
+import { happen } from "./life.ts";
 
 const RUNS = { numRuns: 500 };
 
@@ -105,8 +106,8 @@ describe("whatever happens to a job", () => {
   test("no lease can be extended at a moment at which a sweep may recover it as expired", () => {
     eachStep(({ before, now_ms }) => {
       const moment = { now_ms, random: () => 0.5 };
-      const extended = transition(before, { type: "extend", token: before.token, lease_ms: 1 }, moment);
-      const recovered = transition(before, { type: "recover", cause: "expired", grace_ms: 0 }, moment);
+      const extended = happen(before, { type: "extend", token: before.token, lease_ms: 1 }, moment);
+      const recovered = happen(before, { type: "recover", cause: "expired", grace_ms: 0 }, moment);
       expect(isRefusal(extended) || isRefusal(recovered)).toBe(true);
     });
   });
@@ -153,7 +154,7 @@ describe("whatever happens to a job", () => {
     eachStep(({ before, event, now_ms, answer }) => {
       if (!isRefusal(answer)) return;
       expect(Object.keys(answer)).toEqual(["refused"]);
-      expect(transition(before, event, { now_ms, random: () => 0.1 })).toEqual(answer);
+      expect(happen(before, event, { now_ms, random: () => 0.1 })).toEqual(answer);
     });
   });
 

@@ -1,0 +1,51 @@
+/** What a job sees in its environment: the worker's own, what the job brought, and what is said about it. */
+
+import process from "node:process";
+import type { Job } from "../core/job.ts";
+
+export interface JobVariables {
+  job: Pick<Job, "id" | "token" | "queue" | "task" | "key">;
+  worker_id: string;
+  store_url: string;
+  /** The last progress checkpoint of earlier attempts. */
+  checkpoint: string | null;
+  output_path: string;
+}
+
+/** Null: the variable is not set, even if the worker has it. */
+export function jobVariables(about: JobVariables): Record<string, string | null> {
+  const { job, worker_id, store_url, checkpoint, output_path } = about;
+  return {
+    LEASE_JOB_ID: String(job.id),
+    LEASE_ATTEMPT: String(job.token),
+    LEASE_TOKEN: String(job.token),
+    LEASE_QUEUE: job.queue,
+    LEASE_TASK: job.task,
+    LEASE_KEY: job.key,
+    LEASE_STORE: store_url,
+    LEASE_WORKER_ID: worker_id,
+    LEASE_CHECKPOINT: checkpoint,
+    LEASE_OUTPUT: output_path,
+  };
+}
+
+let inherited: Record<string, string> | null = null;
+
+/** The worker's environment, what the job brought, and the variables by which it can ask about itself (null: unset). */
+export function jobEnvironment(
+  own: Readonly<Record<string, string>>,
+  about: Readonly<Record<string, string | null>>,
+): Record<string, string> {
+  // Copied once: reading all of process.env is slow, and ours does not change.
+  inherited ??= Object.fromEntries(
+    Object.entries(process.env).filter((pair): pair is [string, string] => pair[1] !== undefined),
+  );
+  const env: Record<string, string> = { ...inherited, ...own };
+  for (const name in about) {
+    const value = about[name];
+    if (value !== null && value !== undefined) env[name] = value;
+    // Only what is there: an object that something was deleted from is slow ever after.
+    else if (name in env) delete env[name];
+  }
+  return env;
+}

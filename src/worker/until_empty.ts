@@ -1,0 +1,26 @@
+/**
+ * When `--until-empty` ends: nothing is pending in the queues that the worker serves, no retry is scheduled, and no
+ * dead worker of this machine has left anything. A job that a person delayed into the future does not keep it.
+ */
+
+import type { RecoverySweep } from "../recovery/sweep.ts";
+import type { Store } from "../store/store.ts";
+
+export interface Served {
+  /** In order of preference; null: every queue, as one. */
+  queues: readonly string[] | null;
+  task: string | null;
+}
+
+/** `recovered`: what a dead worker left is free, and can be acquired now. */
+export async function whatIsLeft(
+  store: Store,
+  { queues, task }: Served,
+  sweep: RecoverySweep | null,
+): Promise<"nothing" | "recovered" | "work"> {
+  // Must be free before it can be seen.
+  const counts = (await sweep?.scanDead()) ?? null;
+  if (counts !== null && counts.recovered > 0) return "recovered";
+  const { pending, retrying } = await store.backlog({ queues, task });
+  return pending + retrying === 0 ? "nothing" : "work";
+}

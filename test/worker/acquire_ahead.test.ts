@@ -1,0 +1,60 @@
+import { describe, expect, test } from "bun:test";
+import type { Lease } from "../../src/leasing/lease.ts";
+import { AcquireAhead } from "../../src/worker/acquire_ahead.ts";
+import { ManualClock } from "../support/clock.ts";
+
+describe("leases acquired ahead", () => {
+  const lease = (name: string): Lease => ({ name }) as unknown as Lease;
+
+  function aheadOf(clock: ManualClock): { ahead: AcquireAhead; returned: unknown[] } {
+    const returned: unknown[] = [];
+    return { ahead: new AcquireAhead(clock, (given) => returned.push(given)), returned };
+  }
+
+  function shortJobs(ahead: AcquireAhead): void {
+    for (let job = 0; job < 30; job++) ahead.observe(3);
+  }
+
+  test("are wanted only when jobs have shown to be short, one per slot", () => {
+    const { ahead } = aheadOf(new ManualClock());
+    expect(ahead.wanted(4)).toBe(0);
+    shortJobs(ahead);
+    expect(ahead.wanted(4)).toBe(4);
+    ahead.add(lease("a"));
+    // Only when there is none left: then one commit grants for all slots.
+    expect([ahead.wanted(4), ahead.size]).toEqual([0, 1]);
+    ahead.take();
+    expect(ahead.wanted(4)).toBe(4);
+    for (let job = 0; job < 3; job++) ahead.observe(10_000);
+    expect(ahead.wanted(4)).toBe(0);
+  });
+
+  test("are taken in the order in which they came", async () => {
+    const clock = new ManualClock();
+    const { ahead, returned } = aheadOf(clock);
+    const [first, second] = [lease("a"), lease("b")];
+    ahead.add(first);
+    ahead.add(second);
+    expect([ahead.take(), ahead.take(), ahead.take()]).toEqual([first, second, null]);
+    await clock.advance(10_000);
+    expect([returned, clock.timers]).toEqual([[], 0]);
+  });
+
+  test("go back when they are not started almost at once, and then no more are wanted", async () => {
+    const clock = new ManualClock();
+    const { ahead, returned } = aheadOf(clock);
+    shortJobs(ahead);
+    ahead.add(lease("a"));
+    await clock.advance(100);
+    expect([returned.length, ahead.size, ahead.wanted(4)]).toEqual([1, 0, 0]);
+  });
+
+  test("go back all at once when the worker stops", () => {
+    const clock = new ManualClock();
+    const { ahead, returned } = aheadOf(clock);
+    ahead.add(lease("a"));
+    ahead.add(lease("b"));
+    ahead.giveAllBack();
+    expect([returned.length, ahead.size, clock.timers]).toEqual([2, 0, 0]);
+  });
+});
