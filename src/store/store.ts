@@ -20,6 +20,7 @@ import type {
   WorkerRecord,
 } from "../core/records.ts";
 import type { Change } from "../core/transition.ts";
+import type { Transfer } from "./copy/transfer.ts";
 import type {
   Backlog,
   CheckpointQuery,
@@ -33,7 +34,6 @@ import type {
   Selection,
   UnmetDependency,
 } from "./queries.ts";
-import type { Transfer } from "./copy/transfer.ts";
 
 export interface Store {
   /** Where it is, safe to print. */

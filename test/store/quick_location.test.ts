@@ -17,7 +17,7 @@ import { join } from "node:path";
 import process from "node:process";
 import { quickFiles } from "../../src/platform/quick_files.ts";
 import { preparePlace } from "../../src/store/sqlite/location.ts";
-import { quickPlace } from "../../src/store/sqlite/quick_location.ts";
+import { quickPlace } from "../../src/store/sqlite/quick_enqueue.ts";
 
 const top = mkdtempSync(join(tmpdir(), "lease-quick-"));
 afterAll(() => rmSync(top, { recursive: true }));

@@ -6,8 +6,8 @@
 import { createHash } from "node:crypto";
 import { LeaseError } from "../../core/errors.ts";
 import type { Store } from "../store.ts";
-import { KINDS } from "./transfer.ts";
 import type { Kind, Row, Transfer } from "./transfer.ts";
+import { KINDS } from "./transfer.ts";
 
 export interface Copied {
   counts: Record<Kind, number>;

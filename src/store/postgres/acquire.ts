@@ -2,20 +2,11 @@
  * Who holds what: grants, extensions, the process behind a grant, and what it prints.
  */
 
-import { lossReason } from "../../core/transition.ts";
 import type { SqlRow } from "../../platform/platform.ts";
 import { setAside } from "../shared/damage.ts";
 import { toJob, toProcess } from "../shared/rows.ts";
-import type {
-  AcquireRequest,
-  ExtendAnswer,
-  ExtendRequest,
-  Grant,
-  LogWrite,
-  ProcessNote,
-  SettleRequest,
-} from "../store.ts";
-import { booleans, bytes, numbers, texts } from "./session/arrays.ts";
+import type { AcquireRequest, Grant, SettleRequest } from "../store.ts";
+import { numbers, texts } from "./session/arrays.ts";
 import type { Connection, Param } from "./session/link.ts";
 import type { Statements } from "./session/sql.ts";
 import type { StatementName } from "./statements.ts";
@@ -124,109 +115,4 @@ function byTurn(a: SqlRow, b: SqlRow): number {
     (a["run_at_ms"] as number) - (b["run_at_ms"] as number) ||
     (a["id"] as number) - (b["id"] as number)
   );
-}
-
-/** A request for an extension, and when it was made: what it says of the past was true then. */
-export interface TimedExtend {
-  request: ExtendRequest;
-  asked_at_ms: number;
-}
-
-/** A request that had to be made again: shorter waits are part of every round trip. */
-const LONG_WAIT_MS = 500;
-
-export async function extend(
-  statements: Statements,
-  connection: Connection,
-  timed: readonly TimedExtend[],
-  now_ms: number,
-): Promise<ExtendAnswer[]> {
-  const aged = timed.map(({ request, asked_at_ms }) => {
-    const { beat_age_ms } = request;
-    const waited_ms = now_ms - asked_at_ms < LONG_WAIT_MS ? 0 : now_ms - asked_at_ms;
-    return { ...request, beat_age_ms: beat_age_ms === null ? null : Math.round(beat_age_ms + waited_ms) };
-  });
-  const rows = await statements.run(connection, "extend", [
-    numbers(aged.map(({ id }) => id)),
-    numbers(aged.map(({ token }) => token)),
-    numbers(aged.map(({ expires_in_ms }) => Math.round(expires_in_ms))),
-    numbers(aged.map(({ beat_age_ms }) => beat_age_ms)),
-    booleans(aged.map(({ beat_age_ms, at_least }) => beat_age_ms !== null && at_least === true)),
-    numbers(aged.map(({ beats }) => beats)),
-    numbers(aged.map(({ progress }) => progress ?? null)),
-    texts(aged.map(({ message }) => message ?? null)),
-  ]);
-  const extended = new Map(rows.map((row) => [(row["n"] as number) - 1, row]));
-  const lost = aged.filter((_, index) => !extended.has(index));
-  const reasons = await lossesOf(statements, connection, lost);
-  return aged.map(({ id, token }, index) => {
-    const row = extended.get(index);
-    if (row === undefined) return { status: reasons(id, token) };
-    return {
-      status: "extended",
-      expires_at_ms: row["expires_at_ms"] as number,
-      cancel_requested: row["cancel_requested_at_ms"] !== null,
-    };
-  });
-}
-
-/** Why a holder's write found no row. A job that is gone altogether counts as expired. */
-export async function lossesOf(
-  statements: Statements,
-  connection: Connection,
-  lost: readonly { id: number }[],
-): Promise<(id: number, token: number) => "expired" | "conflict"> {
-  const rows = lost.length === 0 ? [] : await fences(statements, connection, lost);
-  const tokens = new Map(rows.map((row) => [row["id"] as number, row["token"] as number]));
-  return (id, token) => {
-    const current = tokens.get(id);
-    return current === undefined ? "expired" : lossReason({ token: current }, token);
-  };
-}
-
-export function fences(
-  statements: Statements,
-  connection: Connection,
-  jobs: readonly { id: number }[],
-): Promise<SqlRow[]> {
-  return statements.run(connection, "fences", [numbers(jobs.map(({ id }) => id))]);
-}
-
-export async function noteProcess(
-  statements: Statements,
-  connection: Connection,
-  notes: readonly ProcessNote[],
-): Promise<void> {
-  await statements.run(connection, "noteProcess", [
-    numbers(notes.map(({ id }) => id)),
-    numbers(notes.map(({ token }) => token)),
-    texts(notes.map(({ boot_id }) => boot_id)),
-    numbers(notes.map(({ pid }) => pid)),
-    numbers(notes.map(({ pid_started }) => pid_started)),
-  ]);
-}
-
-export async function appendLogs(
-  statements: Statements,
-  connection: Connection,
-  writes: readonly LogWrite[],
-): Promise<void> {
-  const chunks = writes.flatMap(({ id, token, chunks: own }) => own.map((chunk) => ({ id, token, ...chunk })));
-  if (chunks.length > 0) {
-    await statements.run(connection, "insertLogs", [
-      numbers(chunks.map(({ id }) => id)),
-      numbers(chunks.map(({ token }) => token)),
-      numbers(chunks.map(({ start }) => start)),
-      numbers(chunks.map(({ bytes: size }) => size)),
-      bytes(chunks.map(({ data }) => data)),
-    ]);
-  }
-  const trims = writes.filter(({ head_bytes, keep_from }) => keep_from > head_bytes);
-  if (trims.length === 0) return;
-  await statements.run(connection, "trimLogs", [
-    numbers(trims.map(({ id }) => id)),
-    numbers(trims.map(({ token }) => token)),
-    numbers(trims.map(({ head_bytes }) => head_bytes)),
-    numbers(trims.map(({ keep_from }) => keep_from)),
-  ]);
 }

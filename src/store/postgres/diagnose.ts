@@ -2,10 +2,10 @@
 
 import { formatDuration } from "../../core/duration.ts";
 import type { SqlRow } from "../../platform/platform.ts";
-import { damageFinding, LOOKED_AT } from "../shared/damage.ts";
 import type { Finding } from "../queries.ts";
-import type { Connection } from "./session/link.ts";
+import { LOOKED_AT, damageFinding } from "../shared/damage.ts";
 import { MIGRATIONS } from "./schema.ts";
+import type { Connection } from "./session/link.ts";
 import type { Statements } from "./session/sql.ts";
 import { SELECT_WITHOUT_INPUT } from "./statements.ts";
 

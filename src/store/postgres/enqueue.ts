@@ -3,19 +3,19 @@
  * transaction that looks at the live keys, decides, and begins again when somebody else was faster.
  */
 
+import { checkNewJob } from "../../core/check_job.ts";
 import { LeaseError } from "../../core/errors.ts";
 import type { NewJob, StateName } from "../../core/job.ts";
-import { checkNewJob } from "../../core/check_job.ts";
 import type { SqlRow } from "../../platform/platform.ts";
-import type { Acquirer, BulkEnqueued, Enqueued, EnqueueOptions, Grant } from "../store.ts";
-import { bytes, numbers, texts } from "./session/arrays.ts";
-import { cancelWaiting } from "./cancel.ts";
+import type { Acquirer, EnqueueOptions, Enqueued, Grant } from "../store.ts";
 import { acquire } from "./acquire.ts";
+import { cancelWaiting } from "./cancel.ts";
 import { addDependencies, freeChildren } from "./dependencies.ts";
+import { bytes, numbers, texts } from "./session/arrays.ts";
 import type { Connection } from "./session/link.ts";
-import { NEW_JOBS } from "./enqueue_columns.ts";
-import { here, settle } from "./settle.ts";
 import type { Statements } from "./session/sql.ts";
+import { here, settle } from "./settle.ts";
+import { NEW_JOBS } from "./statements.ts";
 
 /** Somebody else took a key or started a job between our look and our write. */
 class Overtaken extends Error {
@@ -40,7 +40,7 @@ export function checkAll(jobs: readonly NewJob[]): void {
 }
 
 /** An error about a job, with the job's place among those that were given. */
-function atIndex(error: unknown, offset: number): unknown {
+export function atIndex(error: unknown, offset: number): unknown {
   if (!(error instanceof LeaseError)) return error;
   return new LeaseError(error.code, error.message, { cause: error.cause, index: offset + (error.index ?? 0) });
 }
@@ -88,53 +88,6 @@ async function acquireOne(
   if (acquired === null) return null;
   if (acquired.damaged.length > 0) await settle(statements, here(connection), acquired.damaged);
   return acquired.grants[0] ?? null;
-}
-
-/** Batch after batch, inside one transaction; only ranges of ids are kept. */
-export async function enqueueAll(
-  statements: Statements,
-  connection: Connection,
-  batches: AsyncIterable<readonly NewJob[]>,
-): Promise<BulkEnqueued> {
-  const ranges: [number, number][] = [];
-  let created = 0;
-  let offset = 0;
-  for await (const batch of batches) {
-    for (const queued of await enqueueBatch(statements, connection, batch, offset)) {
-      if (queued.created) created += 1;
-      const last = ranges.at(-1);
-      if (last?.[1] === queued.id - 1) last[1] = queued.id;
-      else ranges.push([queued.id, queued.id]);
-    }
-    offset += batch.length;
-  }
-  return { ranges, created };
-}
-
-async function enqueueBatch(
-  statements: Statements,
-  connection: Connection,
-  batch: readonly NewJob[],
-  offset: number,
-): Promise<Enqueued[]> {
-  try {
-    checkAll(batch);
-    return await enqueue(statements, connection, batch);
-  } catch (error) {
-    throw atIndex(error, offset);
-  }
-}
-
-/** What has been read from a stream can't be read again: a transaction that has to begin anew fails instead. */
-export function onlyOnce<T>(batches: AsyncIterable<T>): AsyncIterable<T> {
-  let begun = false;
-  return {
-    [Symbol.asyncIterator]() {
-      if (begun) throw new LeaseError("store_failed", "the store was in trouble before all jobs were in: try again");
-      begun = true;
-      return batches[Symbol.asyncIterator]();
-    },
-  };
 }
 
 type Live = { id: number; state: StateName; awaited: boolean };

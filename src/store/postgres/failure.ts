@@ -4,7 +4,7 @@
  */
 
 import type { ErrorCode } from "../../core/errors.ts";
-import { errorText, LeaseError } from "../../core/errors.ts";
+import { LeaseError, errorText } from "../../core/errors.ts";
 
 /** Of the driver and of the system: the connection is gone, or could not be made. */
 const LOST = new Set([

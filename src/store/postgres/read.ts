@@ -2,23 +2,12 @@
  * Questions about jobs. Reads never wait for writers: each statement has its own snapshot.
  */
 
-import { assert } from "../../core/errors.ts";
 import type { Job } from "../../core/job.ts";
-import type { Attempt, Checkpoint, LogChunk, QueueCount } from "../../core/records.ts";
-import type {
-  Backlog,
-  CheckpointQuery,
-  ExpiredLease,
-  ExpiredQuery,
-  LeaseHealth,
-  LogQuery,
-  Selection,
-  UnmetDependency,
-} from "../queries.ts";
+import type { Attempt, Checkpoint, QueueCount } from "../../core/records.ts";
+import type { Backlog, CheckpointQuery, LeaseHealth, Selection, UnmetDependency } from "../queries.ts";
 import { toAttempt, toCheckpoint, toJob } from "../shared/rows.ts";
 import { numbers, texts } from "./session/arrays.ts";
 import { Conditions, select } from "./session/conditions.ts";
-import type { SqlRow } from "../../platform/platform.ts";
 import type { Connection } from "./session/link.ts";
 import type { Statements } from "./session/sql.ts";
 import { SELECT_JOB } from "./statements.ts";
@@ -86,6 +75,7 @@ export async function parents(
 
 /** The jobs of the given queues (null: all) and task (null: any). */
 const MINE = "($1::text[] IS NULL OR queue = ANY ($1::text[])) AND ($2::text IS NULL OR task = $2::text)";
+
 const BACKLOG = `SELECT
   (SELECT count(*) FROM lease.jobs WHERE state = 'pending' AND ${MINE}) AS pending,
   (SELECT count(*) FROM lease.jobs WHERE state = 'running' AND ${MINE}) AS running,
@@ -115,77 +105,8 @@ export async function topPriority(
   return (row?.["priority"] ?? null) as number | null;
 }
 
-/** Running jobs are few, and no index has to be kept for this with every beat. */
-const EXPIRED = `${SELECT_JOB} WHERE state = 'running' AND (expires_at_ms, id) > ($2, $3)
-  AND (expires_at_ms < (SELECT lease.now_ms()) - $1::bigint OR holder = ANY ($5::text[]))
-  ORDER BY expires_at_ms, id LIMIT $4`;
-
-export async function expired(
-  statements: Statements,
-  connection: Connection,
-  query: ExpiredQuery,
-): Promise<ExpiredLease[]> {
-  const { after, dead_holders } = query;
-  const rows = await statements.sql(connection, EXPIRED, [
-    query.grace_ms,
-    after?.expires_at_ms ?? -1,
-    after?.id ?? -1,
-    query.limit,
-    texts(dead_holders),
-  ]);
-  if (rows.length === 0) return [];
-  const ids = numbers(rows.map(({ id }) => id as number));
-  const running = await statements.run(connection, "currentAttempts", [ids]);
-  const current = new Map(running.map((row) => [`${row["job_id"]} ${row["attempt"]}`, row]));
-  const printed = await lastLogs(statements, connection, running, query.last_chunks ?? 0);
-  return rows.map((row) => {
-    const job = toJob(row);
-    assert(job.state.name === "running", "only running jobs expire");
-    const { expires_at_ms, holder } = job.state;
-    return {
-      job,
-      expires_at_ms,
-      holder_dead: dead_holders.includes(holder),
-      // Deleted, or granted again between the two questions: the fence of a recovery tells which.
-      attempt: toAttempt(current.get(`${job.id} ${job.token}`) ?? { ...row, attempt: job.token, worker: holder }),
-      last_chunks: printed.get(job.id) ?? [],
-    };
-  });
-}
-
-async function lastLogs(
-  statements: Statements,
-  connection: Connection,
-  running: readonly SqlRow[],
-  count: number,
-): Promise<ReadonlyMap<number, LogChunk[]>> {
-  if (count === 0) return new Map();
-  const rows = await statements.run(connection, "lastLogs", [
-    numbers(running.map((row) => row["job_id"] as number)),
-    numbers(running.map((row) => row["attempt"] as number)),
-    count,
-  ]);
-  const chunks = rows.map(({ job_id, start, bytes, data }) => ({
-    job_id,
-    chunk: { start, bytes, data } as unknown as LogChunk,
-  }));
-  const grouped = Map.groupBy(chunks, ({ job_id }) => job_id as number);
-  return new Map([...grouped].map(([job, pieces]) => [job, pieces.map(({ chunk }) => chunk)]));
-}
-
-const PAUSED = `SELECT name FROM lease.queues WHERE paused_at_ms IS NOT NULL ORDER BY name COLLATE "C"`;
-
-export async function pausedQueues(statements: Statements, connection: Connection): Promise<string[]> {
-  return (await statements.sql(connection, PAUSED)).map(({ name }) => name as string);
-}
-
 export async function attempts(statements: Statements, connection: Connection, id: number): Promise<Attempt[]> {
   return (await statements.run(connection, "attempts", [id])).map(toAttempt);
-}
-
-export async function logs(statements: Statements, connection: Connection, query: LogQuery): Promise<LogChunk[]> {
-  const { job, attempt, from, limit } = query;
-  return (await statements.run(connection, "logs", [job, attempt, from, limit])) as unknown as LogChunk[];
 }
 
 export async function cancelRequests(statements: Statements, connection: Connection, holder: string) {

@@ -5,15 +5,14 @@
 
 import type { SqlRow } from "../../platform/platform.ts";
 import { auditText } from "../shared/audit.ts";
-import type { CheckpointRequest, RecoverRequest, SettleAnswer, SettleRequest } from "../store.ts";
-import { numbers, texts } from "./session/arrays.ts";
-import { fences, lossesOf } from "./acquire.ts";
+import type { SettleAnswer, SettleRequest } from "../store.ts";
 import { freeChildren } from "./dependencies.ts";
-import { ENDINGS } from "./settle_columns.ts";
+import { fences, inRounds, lossesOf } from "./extend.ts";
 import { addRuns } from "./learned.ts";
+import { numbers, texts } from "./session/arrays.ts";
 import type { Connection } from "./session/link.ts";
-import { inRounds } from "./session/rounds.ts";
 import type { Statements } from "./session/sql.ts";
+import { ENDINGS } from "./statements.ts";
 
 type Verb = "settle" | "recover";
 
@@ -60,23 +59,12 @@ async function settleRound(
   });
 }
 
-export function recover(
-  statements: Statements,
-  ways: Ways,
-  requests: readonly RecoverRequest[],
-): Promise<("recovered" | "changed")[]> {
-  return inRounds(requests, async (round) => {
-    const applied = await endAll(statements, ways, "recover", round);
-    return applied.map((done) => (done ? "recovered" : "changed"));
-  });
-}
-
 /** Still running under this token and yet not ended by it: only a request to stop does that. */
 function isCancelling(row: SqlRow | undefined, { token }: SettleRequest): boolean {
   return row !== undefined && row["state"] === "running" && row["token"] === token;
 }
 
-async function endAll(
+export async function endAll(
   statements: Statements,
   ways: Ways,
   verb: Verb,
@@ -156,21 +144,4 @@ async function noteStale(
     numbers(requests.map(({ token }) => token)),
     texts(requests.map((request) => auditText(request, "stale"))),
   ]);
-}
-
-export async function checkpoint(
-  statements: Statements,
-  connection: Connection,
-  requests: readonly CheckpointRequest[],
-): Promise<("accepted" | "expired" | "conflict")[]> {
-  const rows = await statements.run(connection, "checkpoint", [
-    numbers(requests.map(({ id }) => id)),
-    numbers(requests.map(({ token }) => token)),
-    texts(requests.map(({ text }) => text)),
-  ]);
-  const accepted = new Set(rows.map(({ id, token }) => `${id} ${token}`));
-  const isAccepted = ({ id, token }: CheckpointRequest) => accepted.has(`${id} ${token}`);
-  const lost = requests.filter((request) => !isAccepted(request));
-  const reasons = await lossesOf(statements, connection, lost);
-  return requests.map((request) => (isAccepted(request) ? "accepted" : reasons(request.id, request.token)));
 }

@@ -4,10 +4,57 @@
  * clock is read once in each, and `lease.` stands for the store's schema.
  */
 
+import type { NewJob } from "../../core/job.ts";
 import { UNLEARNED_LEASE_MS } from "../../core/learning.ts";
-import { LONGEST_LEASE_MS, MOST_GRANTS } from "../shared/columns.ts";
-import { ENDINGS } from "./settle_columns.ts";
-import { NEW_JOBS } from "./enqueue_columns.ts";
+import { auditText } from "../shared/audit.ts";
+import { LONGEST_LEASE_MS, MOST_GRANTS, envColumn, leaseColumn, settingsColumn } from "../shared/columns.ts";
+import { stateColumns } from "../shared/rows.ts";
+import type { RecoverRequest, SettleRequest } from "../store.ts";
+import { Columns, boolean, number, text } from "./session/arrays.ts";
+
+export const NEW_JOBS = new Columns<NewJob>({
+  argv: text((job) => JSON.stringify(job.argv)),
+  queue: text((job) => job.queue),
+  priority: number((job) => job.priority),
+  run_at_ms: number((job) => job.run_at_ms),
+  delay_ms: number((job) => job.delay_ms),
+  retries: number((job) => job.settings.retries),
+  lease_ms: number((job) => leaseColumn(job.settings)),
+  task: text((job) => job.task),
+  key: text((job) => job.key),
+  cwd: text((job) => job.cwd),
+  settings: text((job) => settingsColumn(job.settings)),
+  env: text((job) => envColumn(job.env)),
+  blocked: boolean((job) => job.after.length + job.after_any.length > 0),
+  has_input: boolean((job) => job.input !== null),
+});
+
+export const ENDINGS = new Columns<SettleRequest | RecoverRequest>({
+  id: number(({ id }) => id),
+  token: number(({ token }) => token, "integer"),
+  state: text(({ change }) => change.state.name),
+  run_at_ms: number(({ change }) => stateColumns(change.state)[1]),
+  finished_at_ms: number(({ change }) => stateColumns(change.state)[2]),
+  failures: number(({ change }) => change.failures, "integer"),
+  cause: text(({ change }) => change.result.cause),
+  exit_code: number(({ change }) => change.result.exit_code, "integer"),
+  error: text(({ change }) => change.result.error),
+  output: text(({ change }) => change.result.output),
+  reason: text(({ change }) => change.reason),
+  end_cause: text(({ change }) => change.ended?.cause ?? null),
+  end_exit_code: number(({ change }) => change.ended?.exit_code ?? null, "integer"),
+  signal: text(({ change }) => change.ended?.signal ?? null),
+  end_error: text(({ change }) => change.ended?.error ?? null),
+  last_line: text(({ change }) => change.ended?.last_line ?? null),
+  beats: number(({ change }) => change.ended?.beats ?? 0),
+  boot_id: text(({ process }) => process?.boot_id ?? null),
+  pid: number(({ process }) => process?.pid ?? null),
+  pid_started: number(({ process }) => process?.pid_started ?? null),
+  audit: text((request) =>
+    request.audit === null ? null : auditText(request, request.change.ended?.cause ?? "unknown"),
+  ),
+  expires_at_ms: number((request) => ("expires_at_ms" in request ? request.expires_at_ms : null)),
+});
 
 const JOB_COLUMNS = [
   "id state queue priority run_at_ms token failures retries lease_ms holder expires_at_ms cancel_requested_at_ms",
@@ -16,6 +63,7 @@ const JOB_COLUMNS = [
 ]
   .join(" ")
   .split(" ");
+
 /** Of a job that has just been granted, these are known. */
 const FRESH_COLUMNS = new Set([
   "state",
@@ -27,7 +75,9 @@ const FRESH_COLUMNS = new Set([
   "message",
   "reason",
 ]);
+
 const columnsOf = (job: string) => JOB_COLUMNS.map((column) => `${job}.${column}`).join(", ");
+
 const inputOf = (job: string) =>
   `CASE WHEN ${job}.has_input THEN (SELECT data FROM lease.inputs WHERE job_id = ${job}.id) END AS input`;
 
@@ -51,6 +101,7 @@ const rows = (columns: Readonly<Record<string, string>>, first = 1) => {
 const RUNNING = "jobs.expires_at_ms IS NOT NULL";
 
 // ── Acquire ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
 // $1 holder, $2 host, $3 lease_ms, $4 count, $5 request, $6 whether due jobs come first, then the variant's own.
 
 /** The queues that hold pending jobs, by stepping through the index. */
@@ -72,6 +123,7 @@ const GRANTED_MS = `least(coalesce(nullif(coalesce(jobs.lease_ms, $3::bigint), 0
 
 /** A grant as it is answered: what every new grant has in common is left out. */
 const GRANT_COLUMNS = JOB_COLUMNS.filter((column) => !FRESH_COLUMNS.has(column));
+
 const answer = `SELECT due.found AS due, ${GRANT_COLUMNS.map((column) => `granted.${column}`).join(", ")},
   ${inputOf("granted")} FROM due LEFT JOIN granted ON TRUE`;
 

@@ -7,20 +7,24 @@ import type { NewJob } from "../../core/job.ts";
 import type { SweepCounts, WorkerRecord } from "../../core/records.ts";
 import type { CheckpointQuery, ExpiredQuery, ListQuery, LogQuery, PruneQuery, Selection } from "../queries.ts";
 import type * as Contract from "../store.ts";
-import { cancel, noteRecovery, recovery, retry, setPaused } from "./cancel.ts";
 import { promoteAll } from "./acquire.ts";
-import { checkAll, enqueue, enqueueAll, insertPlain, isPlain, onlyOnce } from "./enqueue.ts";
-import { Gather } from "./group_commit.ts";
-import { Holder, QUICK, waysOf } from "./group_commit_verbs.ts";
+import { enqueueAll, onlyOnce } from "./bulk.ts";
+import { cancel } from "./cancel.ts";
+import { checkAll, enqueue, insertPlain, isPlain } from "./enqueue.ts";
+import { checkpoint } from "./extend.ts";
+import { Gather, Holder, QUICK, waysOf } from "./group_commit.ts";
 import { learned } from "./learned.ts";
-import type { Connection } from "./session/link.ts";
 import { list } from "./list.ts";
+import { logs } from "./logs.ts";
+import { pausedQueues, setPaused } from "./pause.ts";
 import * as read from "./read.ts";
+import { expired, noteRecovery, recover, recovery } from "./recover.ts";
+import { retry } from "./retry.ts";
+import type { Connection } from "./session/link.ts";
 import type { Manner, Session } from "./session/session.ts";
-import { checkpoint, recover } from "./settle.ts";
 import type { Statements } from "./session/sql.ts";
-import { News } from "./watch.ts";
 import type { Urgency } from "./watch.ts";
+import { News } from "./watch.ts";
 import { saveWorker, workers } from "./workers.ts";
 
 export interface PostgresStoreOptions {
@@ -100,7 +104,7 @@ export class PostgresStore implements Contract.Store {
   }
 
   expired(query: ExpiredQuery) {
-    return this.#read(read.expired, query);
+    return this.#read(expired, query);
   }
 
   async recover(requests: readonly Contract.RecoverRequest[]) {
@@ -144,7 +148,7 @@ export class PostgresStore implements Contract.Store {
   }
 
   logs(query: LogQuery) {
-    return this.#read(read.logs, query);
+    return this.#read(logs, query);
   }
 
   counts(only?: Selection) {
@@ -186,7 +190,7 @@ export class PostgresStore implements Contract.Store {
   }
 
   pausedQueues() {
-    return this.#read(read.pausedQueues);
+    return this.#read(pausedQueues);
   }
 
   retryCounts() {

@@ -2,7 +2,7 @@
 
 import { LAST_TRIM } from "../shared/schemas.ts";
 import type { Connection } from "./session/link.ts";
-import { lockMeta, SET_META } from "./session/meta.ts";
+import { SET_META, lockMeta } from "./session/meta.ts";
 import type { Statements } from "./session/sql.ts";
 
 /** Not the progress that the next attempt of an unfinished job starts from. */

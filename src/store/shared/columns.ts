@@ -1,7 +1,7 @@
 /** What a new job is as columns. Settings are stored as what differs from the defaults: a default job costs no text. */
 
-import { DEFAULT_SETTINGS } from "../../core/job.ts";
 import type { JobSettings } from "../../core/job.ts";
+import { DEFAULT_SETTINGS } from "../../core/job.ts";
 
 type Text = string | null;
 type Int = number | null;

@@ -5,8 +5,8 @@ import type { Cause, Job } from "../../core/job.ts";
 import { isRefusal, transition } from "../../core/transition.ts";
 import type { SqlRow } from "../../platform/platform.ts";
 import type { Finding } from "../queries.ts";
-import { DAMAGED, toJob } from "./rows.ts";
 import type { SettleRequest } from "../store.ts";
+import { DAMAGED, toJob } from "./rows.ts";
 
 const SET_ASIDE: Cause = "not_executable";
 

@@ -7,13 +7,12 @@
  */
 
 import * as v from "valibot";
-import { DEFAULT_SETTINGS, isFinished } from "../../core/job.ts";
 import type { Job, JobState, StateName } from "../../core/job.ts";
-import { conclude } from "../../core/learning.ts";
+import { DEFAULT_SETTINGS, isFinished } from "../../core/job.ts";
 import type { Learned } from "../../core/learning.ts";
+import { conclude } from "../../core/learning.ts";
 import type { Attempt, Checkpoint, ProcessIdentity, WorkerRecord } from "../../core/records.ts";
 import type { SqlRow, SqlValue } from "../../platform/platform.ts";
-
 import { LEASE_AUTO } from "./columns.ts";
 import { ATTEMPT, CHECKPOINT, JOB, JOB_JSON, LEARNED, PROCESS, WORKER } from "./schemas.ts";
 import { isSound } from "./sound.ts";

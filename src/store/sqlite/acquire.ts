@@ -3,11 +3,11 @@
  */
 
 import type { SqlRow } from "../../platform/platform.ts";
-import type { AcquireRequest, Acquirer, ExtendAnswer, ExtendRequest, Grant, LogWrite, ProcessNote } from "../store.ts";
 import { setAside } from "../shared/damage.ts";
 import { toJob, toProcess } from "../shared/rows.ts";
-import type { Statements } from "./prepared.ts";
-import { lossOf, settle } from "./settle.ts";
+import type { AcquireRequest, Acquirer, Grant } from "../store.ts";
+import type { Statements } from "./connection.ts";
+import { settle } from "./settle.ts";
 
 /** Due jobs that are promoted in one commit: few enough that a beat never waits long behind it. */
 const PROMOTE_LIMIT = 5_000;
@@ -138,37 +138,4 @@ function toGrants(statements: Statements, row: SqlRow, request: Acquirer, now_ms
   const previous = statements.get("previousProcess").get(id, token, request.host);
   const checkpoint = (statements.get("lastProgress").get(id)?.["text"] as string | undefined) ?? null;
   return [{ ...grant, checkpoint, previous: previous === null ? null : toProcess(previous) }];
-}
-
-export function extend(statements: Statements, requests: readonly ExtendRequest[], now_ms: number): ExtendAnswer[] {
-  return requests.map((request) => {
-    const { id, token, beat_age_ms } = request;
-    const beat_at_ms = beat_age_ms === null ? null : now_ms - beat_age_ms;
-    const wanted_ms = (beat_at_ms ?? now_ms) + request.expires_in_ms;
-    const at_least = beat_at_ms !== null && request.at_least === true ? 1 : 0;
-    const { progress = null, message = null } = request;
-    const floor_ms = now_ms - (request.jumped_ms ?? 0);
-    const row = statements
-      .get("extend")
-      .get(id, token, wanted_ms, beat_at_ms, progress, message, now_ms, at_least, floor_ms);
-    if (row === null) return { status: lossOf(statements, id, token) };
-    statements.get("countBeats").run(id, token, request.beats);
-    const expires_at_ms = row["expires_at_ms"] as number;
-    return { status: "extended", expires_at_ms, cancel_requested: row["cancel_requested_at_ms"] !== null };
-  });
-}
-
-export function noteProcess(statements: Statements, notes: readonly ProcessNote[]): void {
-  for (const { id, token, boot_id, pid, pid_started } of notes) {
-    statements.get("noteProcess").run(id, token, boot_id, pid, pid_started);
-  }
-}
-
-export function appendLogs(statements: Statements, writes: readonly LogWrite[]): void {
-  for (const { id, token, chunks, head_bytes, keep_from } of writes) {
-    const row = statements.get("fence").get(id);
-    if (row === null || row["state"] !== "running" || row["token"] !== token) continue;
-    for (const { start, bytes, data } of chunks) statements.get("insertLog").run(id, token, start, bytes, data);
-    if (keep_from > head_bytes) statements.get("trimLog").run(id, token, head_bytes, keep_from);
-  }
 }

@@ -3,16 +3,16 @@
  * written many rows to a statement, which takes less than half of the time.
  */
 
+import { checkNewJob } from "../../core/check_job.ts";
 import { LeaseError } from "../../core/errors.ts";
 import type { JobSettings, NewJob } from "../../core/job.ts";
-import { checkNewJob } from "../../core/check_job.ts";
 import type { SqlValue } from "../../platform/platform.ts";
-import type { BulkEnqueued } from "../store.ts";
-import { enqueueOne } from "./enqueue.ts";
-import { isBlocked, jobColumns } from "./job_columns.ts";
 import { settingsColumn } from "../shared/columns.ts";
+import type { BulkEnqueued } from "../store.ts";
+import type { Statements } from "./connection.ts";
+import { enqueueOne } from "./enqueue.ts";
+import { isBlocked, jobColumns } from "./insert.ts";
 import { SQL } from "./statements.ts";
-import type { Statements } from "./prepared.ts";
 import type { Step } from "./writer.ts";
 
 const ROWS = 100;

@@ -7,7 +7,7 @@ import type { MachineTime } from "../../core/clock.ts";
 import { JUMP_MS } from "../../core/clock.ts";
 import { fromJson } from "../shared/rows.ts";
 import { CLOCK_SEEN } from "../shared/schemas.ts";
-import type { Statements } from "./prepared.ts";
+import type { Statements } from "./connection.ts";
 
 interface Reading extends MachineTime {
   wall_ms: number;

@@ -6,13 +6,12 @@
 
 import { platform } from "#platform";
 import type { Clock, Random } from "../../core/clock.ts";
-import { LeaseError } from "../../core/errors.ts";
+import { LeaseError, assert } from "../../core/errors.ts";
 import { lazyFs } from "../../platform/lazy.ts";
-import type { SqlDatabase } from "../../platform/platform.ts";
+import type { SqlDatabase, SqlStatement } from "../../platform/platform.ts";
 import { explain, isBusy } from "./failure.ts";
-import { quickPlace } from "./quick_location.ts";
-import { APPLICATION_ID, SCHEMA_VERSION } from "./version.ts";
-import { SHORT_WAL_BYTES, WAL_LIMIT_BYTES } from "./wal.ts";
+import { APPLICATION_ID, SCHEMA_VERSION, SHORT_WAL_BYTES, WAL_LIMIT_BYTES, quickPlace } from "./quick_enqueue.ts";
+import type { StatementName } from "./statements.ts";
 import { Writer } from "./writer.ts";
 
 export interface OpenSqliteOptions {
@@ -65,7 +64,7 @@ export async function connect(file: string, options: OpenSqliteOptions): Promise
     const opened = (database = platform.openSqlite(path));
     const version = await whileBusy(busy_limit_ms, () => configure(opened, path));
     if (version !== SCHEMA_VERSION) {
-      const { migrate } = await import("./migrate.ts");
+      const { migrate } = await import("./schema.ts");
       await whileBusy(busy_limit_ms, () => migrate(opened, path));
     }
   } catch (error) {
@@ -119,5 +118,32 @@ async function whileBusy<T>(limit_ms: number, work: () => T): Promise<T> {
       if (!isBusy(error) || performance.now() > deadline_ms) throw error;
       await new Promise((done) => setTimeout(done, PAUSE_MS));
     }
+  }
+}
+
+export class Statements {
+  readonly #database: SqlDatabase;
+  readonly #texts: Readonly<Partial<Record<StatementName, string>>>;
+  readonly #prepared = new Map<string, SqlStatement>();
+
+  constructor(database: SqlDatabase, texts: Readonly<Partial<Record<StatementName, string>>>) {
+    this.#database = database;
+    this.#texts = texts;
+  }
+
+  get(name: StatementName): SqlStatement {
+    const text = this.#texts[name];
+    assert(text !== undefined, `statement ${name} is not at hand`);
+    return this.sql(text);
+  }
+
+  /** For the few statements that are put together at run time. */
+  sql(text: string): SqlStatement {
+    let statement = this.#prepared.get(text);
+    if (statement === undefined) {
+      statement = this.#database.prepare(text);
+      this.#prepared.set(text, statement);
+    }
+    return statement;
   }
 }

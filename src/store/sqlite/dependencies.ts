@@ -5,7 +5,7 @@
 
 import { LeaseError } from "../../core/errors.ts";
 import type { NewJob, StateName } from "../../core/job.ts";
-import type { Statements } from "./prepared.ts";
+import type { Statements } from "./connection.ts";
 
 type Kind = "success" | "any";
 

@@ -1,15 +1,15 @@
 /** The health of a SQLite store: the engine, the file, its log, the disk below it. */
 
-import { statSync, statfsSync } from "node:fs";
 import type { Stats } from "node:fs";
+import { statSync, statfsSync } from "node:fs";
 import { dirname } from "node:path";
-import type { SqlRow } from "../../platform/platform.ts";
 import type { StateName } from "../../core/job.ts";
-import { damageFinding, LOOKED_AT } from "../shared/damage.ts";
+import type { SqlRow } from "../../platform/platform.ts";
 import type { Finding } from "../queries.ts";
+import { LOOKED_AT, damageFinding } from "../shared/damage.ts";
+import type { Statements } from "./connection.ts";
 import { fileSystemName } from "./location.ts";
 import { MIGRATIONS } from "./schema.ts";
-import type { Statements } from "./prepared.ts";
 import { SELECT_WITHOUT_INPUT } from "./statements.ts";
 
 /** Before this a WAL that is reset while another process reads it can lose commits. */

@@ -2,13 +2,13 @@
  * Enqueue: runs inside one write, so a refused job takes the whole batch back with it.
  */
 
+import { checkNewJob } from "../../core/check_job.ts";
 import { LeaseError } from "../../core/errors.ts";
 import type { NewJob, StateName } from "../../core/job.ts";
-import { checkNewJob } from "../../core/check_job.ts";
 import type { Enqueued } from "../store.ts";
+import type { Statements } from "./connection.ts";
 import { addDependencies, freeChildren } from "./dependencies.ts";
-import { isBlocked, jobColumns } from "./job_columns.ts";
-import type { Statements } from "./prepared.ts";
+import { isBlocked, jobColumns } from "./insert.ts";
 
 export function enqueue(
   statements: Statements,

@@ -3,8 +3,8 @@
  * decides.
  */
 
-import { LeaseError } from "../../core/errors.ts";
 import type { ErrorCode } from "../../core/errors.ts";
+import { LeaseError } from "../../core/errors.ts";
 
 const BUSY = "database is locked";
 

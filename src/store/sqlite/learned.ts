@@ -1,9 +1,9 @@
 /** What runs have taught about the gaps between beats, one row per subject. */
 
-import { learn, subjectOf } from "../../core/learning.ts";
 import type { Gaps, Learned } from "../../core/learning.ts";
+import { learn, subjectOf } from "../../core/learning.ts";
 import { toLearned } from "../shared/rows.ts";
-import type { Statements } from "./prepared.ts";
+import type { Statements } from "./connection.ts";
 
 export function learned(statements: Statements, subject: string): Learned | null {
   const row = statements.get("getLearned").get(subject);

@@ -5,10 +5,10 @@
 
 import type { Job, ShownState } from "../../core/job.ts";
 import type { ListQuery } from "../queries.ts";
-import { select } from "./conditions.ts";
-import type { Conditions } from "./conditions.ts";
 import { toJob } from "../shared/rows.ts";
-import type { Statements } from "./prepared.ts";
+import type { Conditions } from "./conditions.ts";
+import { select } from "./conditions.ts";
+import type { Statements } from "./connection.ts";
 import { SELECT_JOB } from "./statements.ts";
 
 /** In words of the indexes: a state that is shown may be a part of one that is stored. */

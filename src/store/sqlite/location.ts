@@ -3,6 +3,7 @@
  * network file system, where SQLite's locks and shared memory do not hold.
  */
 
+import type { Stats } from "node:fs";
 import {
   closeSync,
   mkdirSync,
@@ -13,7 +14,6 @@ import {
   statSync,
   statfsSync,
 } from "node:fs";
-import type { Stats } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import process from "node:process";
 import { LeaseError } from "../../core/errors.ts";
@@ -33,7 +33,9 @@ const NETWORK_FILE_SYSTEMS = new Map([
   [0x19830326, "BeeGFS"],
   [0x47504653, "GPFS"],
 ]);
+
 const FUSE = 0x65735546;
+
 const LOCAL_FUSE = new Set([
   "fuseblk",
   "fuse.ntfs-3g",
@@ -184,4 +186,19 @@ function because(error: unknown): string {
   if (code === "ENOTDIR") return "part of the path is a file";
   if (code === "ENOSPC") return "the disk is full";
   return message;
+}
+
+/** A check that throws when the file at `path` is not the one any more that it is now. */
+export function sameFile(path: string): () => void {
+  const opened = fileAt(path);
+  return () => {
+    if (fileAt(path) === opened) return;
+    const advice = "was deleted or replaced by another file while it was in use: start again to use what is there now";
+    throw new LeaseError("store_path", `store ${path} ${advice}`);
+  };
+}
+
+function fileAt(path: string): string | null {
+  const stats = statSync(path, { throwIfNoEntry: false });
+  return stats === undefined ? null : `${stats.dev}:${stats.ino}`;
 }

@@ -2,9 +2,9 @@
 
 import type { StateName } from "../../core/job.ts";
 import type { PruneQuery } from "../queries.ts";
-import { select } from "./conditions.ts";
 import type { Conditions } from "./conditions.ts";
-import type { Statements } from "./prepared.ts";
+import { select } from "./conditions.ts";
+import type { Statements } from "./connection.ts";
 
 /**
  * One state at a time: each is a range of the index on (state, finished_at_ms). Where a task is named, its own index

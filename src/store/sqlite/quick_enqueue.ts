@@ -7,14 +7,20 @@
  */
 
 import { platform } from "#platform";
+import process from "node:process";
 import type { NewJob } from "../../core/job.ts";
 import type { QuickFiles, SqlDatabase, SqlStatement } from "../../platform/platform.ts";
-import { ENQUEUE_SQL } from "./enqueue_sql.ts";
 import { explain, isBusy } from "./failure.ts";
-import { isBlocked, jobColumns } from "./job_columns.ts";
-import { quickPlace } from "./quick_location.ts";
-import { APPLICATION_ID, SCHEMA_VERSION } from "./version.ts";
-import { SHORT_WAL_BYTES, WAL_LIMIT_BYTES } from "./wal.ts";
+import { ENQUEUE_SQL, isBlocked, jobColumns } from "./insert.ts";
+
+/** What marks a file as a store, and the schema that this lease knows. */
+export const APPLICATION_ID = 0x4c454153;
+export const SCHEMA_VERSION = 3;
+
+/** It is cut back to this after a checkpoint. */
+export const WAL_LIMIT_BYTES = 64 * 1024 * 1024;
+/** A process that ends leaves so much of it to the next one, for whom a longer one would be slow to read. */
+export const SHORT_WAL_BYTES = 256 * 1024;
 
 /** Whose store it is and whether it syncs is asked by the statement that inserts: no answer can change in between. */
 const INSERT_IF_OURS = ENQUEUE_SQL.insertJob.replace("VALUES (", "SELECT ").replace(
@@ -67,4 +73,39 @@ function closeAndFold(database: SqlDatabase): void {
   } catch {
     // The WAL stays as long as it is until the next one tries.
   }
+}
+
+/** Magic numbers of statfs(2): ext, XFS, Btrfs, tmpfs, overlay, ZFS, F2FS. */
+const LOCAL = new Set([0xef53, 0x58465342, 0x9123683e, 0x01021994, 0x794c7630, 0x2fc12fc1, 0xf2f52010]);
+
+const TYPE = 0o170000;
+const FOLDER = 0o040000;
+const FILE = 0o100000;
+const OTHERS_WRITE = 0o022;
+
+export interface QuickPlace {
+  /** The real path of the store. */
+  path: string;
+  wal_bytes: number;
+}
+
+/** Null when it takes a closer look. */
+export function quickPlace(files: QuickFiles, file: string): QuickPlace | null {
+  const path = file.includes("\0") ? null : files.realPath(file);
+  if (path === null) return null;
+  const folder = path.slice(0, path.lastIndexOf("/")) || "/";
+  if (!LOCAL.has(files.fileSystem(folder) ?? 0)) return null;
+  const own_uid = process.getuid?.();
+  let wal_bytes = 0;
+  for (const part of [folder, path, `${path}-wal`, `${path}-shm`]) {
+    const stats = files.stat(part);
+    const is_right =
+      stats !== null &&
+      (stats.mode & TYPE) === (part === folder ? FOLDER : FILE) &&
+      (stats.mode & OTHERS_WRITE) === 0 &&
+      stats.uid === own_uid;
+    if (!is_right) return null;
+    if (part.endsWith("-wal")) wal_bytes = stats.size;
+  }
+  return { path, wal_bytes };
 }

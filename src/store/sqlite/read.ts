@@ -3,12 +3,11 @@
  */
 
 import type { Job } from "../../core/job.ts";
-import type { Attempt, Checkpoint, LogChunk, QueueCount } from "../../core/records.ts";
-import type { SqlRow, SqlValue } from "../../platform/platform.ts";
-import type { Backlog, CheckpointQuery, ExpiredLease, ExpiredQuery, Selection, UnmetDependency } from "../queries.ts";
+import type { Checkpoint, QueueCount } from "../../core/records.ts";
+import type { Backlog, CheckpointQuery, Selection, UnmetDependency } from "../queries.ts";
+import { toCheckpoint, toJob } from "../shared/rows.ts";
 import { Conditions, select } from "./conditions.ts";
-import { toAttempt, toCheckpoint, toJob } from "../shared/rows.ts";
-import type { Statements } from "./prepared.ts";
+import type { Statements } from "./connection.ts";
 
 export function jobs(statements: Statements, ids: readonly number[]): (Job | null)[] {
   return ids.map((id) => {
@@ -73,44 +72,4 @@ export function backlog(
     waiting: (row?.["scheduled"] as number) - retrying + (row?.["blocked"] as number),
     next_due_ms: row?.["next_due_ms"] as number | null,
   };
-}
-
-/** In one snapshot: as statements of their own the many small reads would spend most of their time on locks. */
-export function expired(statements: Statements, query: ExpiredQuery, now_ms: number): ExpiredLease[] {
-  statements.sql("SAVEPOINT page").run();
-  try {
-    return readExpired(statements, query, now_ms);
-  } finally {
-    statements.sql("RELEASE page").run();
-  }
-}
-
-function readExpired(statements: Statements, query: ExpiredQuery, now_ms: number): ExpiredLease[] {
-  const { after, dead_holders, last_chunks = 0 } = query;
-  const params: SqlValue[] = [now_ms - query.grace_ms, after?.expires_at_ms ?? -1, after?.id ?? -1, query.limit];
-  const rows =
-    dead_holders.length === 0
-      ? statements.get("expired").all(...params)
-      : statements.get("expiredOrHeldBy").all(...params, JSON.stringify(dead_holders));
-  return rows.map((row) => {
-    const job = toJob(row);
-    const asked = last_chunks > 0 && row["printed"] === 1;
-    const chunks = asked ? statements.get("lastLogs").all(job.id, job.token, last_chunks) : [];
-    return {
-      job,
-      expires_at_ms: row["expires_at_ms"] as number,
-      holder_dead: dead_holders.includes(row["holder"] as string),
-      attempt: toCurrentAttempt(row),
-      last_chunks: chunks.toReversed() as unknown as LogChunk[],
-    };
-  });
-}
-
-/** Of a running job: it began when the job did last, and has no end. One that was deleted is made up from the job. */
-function toCurrentAttempt(row: SqlRow): Attempt {
-  const { token = null, host = null, granted_ms = null, beats = null } = row;
-  const worker = row["worker"] ?? row["holder"] ?? null;
-  const { boot_id = null, pid = null, pid_started = null, started_at_ms = null } = row;
-  const grant = { attempt: token, worker, host, boot_id, pid, pid_started, lease_ms: granted_ms, started_at_ms, beats };
-  return toAttempt({ ...grant, ended_at_ms: null, cause: null });
 }

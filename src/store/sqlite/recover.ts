@@ -4,11 +4,15 @@
  */
 
 import { isFinished } from "../../core/job.ts";
-import type { RecoverRequest } from "../store.ts";
-import { freeChildren } from "./dependencies.ts";
-import { stateColumns } from "../shared/rows.ts";
+import type { Attempt, LogChunk, RecoveryTotals, SweepCounts } from "../../core/records.ts";
+import type { SqlRow, SqlValue } from "../../platform/platform.ts";
+import type { ExpiredLease, ExpiredQuery } from "../queries.ts";
 import { auditText } from "../shared/audit.ts";
-import type { Statements } from "./prepared.ts";
+import { fromJson, stateColumns, toAttempt, toJob } from "../shared/rows.ts";
+import { RECOVERY_TOTALS } from "../shared/schemas.ts";
+import type { RecoverRequest } from "../store.ts";
+import type { Statements } from "./connection.ts";
+import { freeChildren } from "./dependencies.ts";
 
 export function recover(
   statements: Statements,
@@ -81,4 +85,55 @@ function audit(statements: Statements, requests: readonly RecoverRequest[], now_
     const text = auditText(request, request.change.ended?.cause ?? "unknown");
     insert.run(request.id, "error", request.token, now_ms, text);
   }
+}
+
+export function recovery(statements: Statements): RecoveryTotals | null {
+  return fromJson(RECOVERY_TOTALS, statements.get("getMeta").get("recovery")?.["value"]);
+}
+
+export function noteRecovery(statements: Statements, counts: SweepCounts, now_ms: number): void {
+  const { scan_duration_ms: _scan_duration_ms, ...more } = counts;
+  const totals: Record<string, number> = { ...recovery(statements) };
+  for (const [name, count] of Object.entries(more)) totals[name] = (totals[name] ?? 0) + count;
+  statements.get("setMeta").run("recovery", JSON.stringify({ ...totals, last_at_ms: now_ms }));
+}
+
+/** In one snapshot: as statements of their own the many small reads would spend most of their time on locks. */
+export function expired(statements: Statements, query: ExpiredQuery, now_ms: number): ExpiredLease[] {
+  statements.sql("SAVEPOINT page").run();
+  try {
+    return readExpired(statements, query, now_ms);
+  } finally {
+    statements.sql("RELEASE page").run();
+  }
+}
+
+function readExpired(statements: Statements, query: ExpiredQuery, now_ms: number): ExpiredLease[] {
+  const { after, dead_holders, last_chunks = 0 } = query;
+  const params: SqlValue[] = [now_ms - query.grace_ms, after?.expires_at_ms ?? -1, after?.id ?? -1, query.limit];
+  const rows =
+    dead_holders.length === 0
+      ? statements.get("expired").all(...params)
+      : statements.get("expiredOrHeldBy").all(...params, JSON.stringify(dead_holders));
+  return rows.map((row) => {
+    const job = toJob(row);
+    const asked = last_chunks > 0 && row["printed"] === 1;
+    const chunks = asked ? statements.get("lastLogs").all(job.id, job.token, last_chunks) : [];
+    return {
+      job,
+      expires_at_ms: row["expires_at_ms"] as number,
+      holder_dead: dead_holders.includes(row["holder"] as string),
+      attempt: toCurrentAttempt(row),
+      last_chunks: chunks.toReversed() as unknown as LogChunk[],
+    };
+  });
+}
+
+/** Of a running job: it began when the job did last, and has no end. One that was deleted is made up from the job. */
+function toCurrentAttempt(row: SqlRow): Attempt {
+  const { token = null, host = null, granted_ms = null, beats = null } = row;
+  const worker = row["worker"] ?? row["holder"] ?? null;
+  const { boot_id = null, pid = null, pid_started = null, started_at_ms = null } = row;
+  const grant = { attempt: token, worker, host, boot_id, pid, pid_started, lease_ms: granted_ms, started_at_ms, beats };
+  return toAttempt({ ...grant, ended_at_ms: null, cause: null });
 }

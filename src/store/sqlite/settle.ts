@@ -3,14 +3,14 @@
  */
 
 import { isFinished } from "../../core/job.ts";
-import { lossReason } from "../../core/transition.ts";
 import type { AttemptEnd } from "../../core/transition.ts";
-import type { CheckpointRequest, SettleAnswer, SettleRequest } from "../store.ts";
-import { freeChildren } from "./dependencies.ts";
-import { addRun } from "./learned.ts";
 import { auditText } from "../shared/audit.ts";
 import { stateColumns } from "../shared/rows.ts";
-import type { Statements } from "./prepared.ts";
+import type { SettleAnswer, SettleRequest } from "../store.ts";
+import type { Statements } from "./connection.ts";
+import { freeChildren } from "./dependencies.ts";
+import { lossOf } from "./extend.ts";
+import { addRun } from "./learned.ts";
 
 export function settle(statements: Statements, requests: readonly SettleRequest[], now_ms: number): SettleAnswer[] {
   return requests.map((request) => {
@@ -20,12 +20,6 @@ export function settle(statements: Statements, requests: readonly SettleRequest[
     if (row !== null) audit(statements, request, now_ms, "stale");
     return { status: "stale", reason: lossOf(statements, request.id, request.token) };
   });
-}
-
-/** Why a holder's write found no row. A job that is gone altogether counts as expired. */
-export function lossOf(statements: Statements, id: number, token: number): "expired" | "conflict" {
-  const row = statements.get("fence").get(id);
-  return row === null ? "expired" : lossReason({ token: row["token"] as number }, token);
 }
 
 function endJob(statements: Statements, request: SettleRequest, now_ms: number): boolean {
@@ -54,22 +48,4 @@ function endAttempt(statements: Statements, request: SettleRequest, end: Attempt
 function audit(statements: Statements, request: SettleRequest, now_ms: number, cause: string): void {
   const { id, token } = request;
   statements.get("insertCheckpoint").run(id, "error", token, now_ms, auditText(request, cause));
-}
-
-export function checkpoint(
-  statements: Statements,
-  requests: readonly CheckpointRequest[],
-  now_ms: number,
-): ("accepted" | "expired" | "conflict")[] {
-  return requests.map((request) => {
-    const row = statements.get("fence").get(request.id);
-    const holds =
-      row !== null &&
-      row["state"] === "running" &&
-      row["token"] === request.token &&
-      (row["expires_at_ms"] as number) >= now_ms;
-    if (!holds) return lossOf(statements, request.id, request.token);
-    statements.get("insertCheckpoint").run(request.id, "progress", request.token, now_ms, request.text);
-    return "accepted";
-  });
 }

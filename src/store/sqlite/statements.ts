@@ -5,7 +5,7 @@
 
 import { UNLEARNED_LEASE_MS } from "../../core/learning.ts";
 import { LONGEST_LEASE_MS, MOST_GRANTS } from "../shared/columns.ts";
-import { ENQUEUE_SQL } from "./enqueue_sql.ts";
+import { ENQUEUE_SQL } from "./insert.ts";
 
 const JOB_COLUMNS = `id, state, queue, priority, run_at_ms, token, failures, retries, lease_ms, holder, expires_at_ms,
   cancel_requested_at_ms, created_at_ms, started_at_ms, finished_at_ms, last_beat_at_ms, task, key, argv, cwd, settings,

@@ -6,39 +6,33 @@ import type { Clock, MachineTime } from "../../core/clock.ts";
 import type { NewJob } from "../../core/job.ts";
 import type { LogChunk, SweepCounts, WorkerRecord } from "../../core/records.ts";
 import type * as Query from "../queries.ts";
+import { toAttempt, toWorker, workerColumns } from "../shared/rows.ts";
 import type * as Contract from "../store.ts";
-import type { Connection } from "./connection.ts";
-import { cancel, noteRecovery, recovery, retry } from "./cancel.ts";
-import {
-  acquire,
-  acquireOne,
-  appendLogs,
-  extend,
-  firstReady,
-  isDue,
-  mayAcquire,
-  noteProcess,
-  promote,
-} from "./acquire.ts";
-import { enqueue } from "./enqueue.ts";
-import { explain } from "./failure.ts";
+import { acquire, acquireOne, firstReady, isDue, mayAcquire, promote } from "./acquire.ts";
 import { enqueueAll } from "./bulk.ts";
-import { diagnose } from "./diagnose.ts";
+import { cancel } from "./cancel.ts";
 import { isSteady, noticeJump } from "./clock_jump.ts";
-import { prunable, prune } from "./prune.ts";
-import { SqliteTransfer } from "./transfer.ts";
-import { trim, trimmable } from "./trim.ts";
+import type { Connection } from "./connection.ts";
+import { Statements } from "./connection.ts";
+import { diagnose } from "./diagnose.ts";
+import { enqueue } from "./enqueue.ts";
+import { checkpoint, extend, noteProcess } from "./extend.ts";
+import { explain } from "./failure.ts";
 import { learned } from "./learned.ts";
 import { list } from "./list.ts";
-import { backlog, checkpoints, counts, expired, jobs, parents } from "./read.ts";
-import { toAttempt, toWorker, workerColumns } from "../shared/rows.ts";
-import { recover } from "./recover.ts";
-import { sameFile } from "./same_file.ts";
-import { checkpoint, settle } from "./settle.ts";
-import { Statements } from "./prepared.ts";
+import { sameFile } from "./location.ts";
+import { appendLogs } from "./logs.ts";
+import { prunable, prune } from "./prune.ts";
+import { backlog, checkpoints, counts, jobs, parents } from "./read.ts";
+import { expired, noteRecovery, recover, recovery } from "./recover.ts";
+import { retry } from "./retry.ts";
+import { settle } from "./settle.ts";
 import { SQL } from "./statements.ts";
+import { SqliteTransfer } from "./transfer.ts";
+import { trim, trimmable } from "./trim.ts";
 import { watchCommits } from "./watch.ts";
-import { RANK, type Writer } from "./writer.ts";
+import type { Writer } from "./writer.ts";
+import { RANK } from "./writer.ts";
 
 export class SqliteStore implements Contract.Store {
   readonly location: string;

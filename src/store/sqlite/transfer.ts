@@ -3,8 +3,9 @@
 import type { SqlRow } from "../../platform/platform.ts";
 import type { Cell, Kind, NextIds, Row, Transfer } from "../copy/transfer.ts";
 import { KINDS, SHAPES } from "../copy/transfer.ts";
-import type { Statements } from "./prepared.ts";
-import { RANK, type Writer } from "./writer.ts";
+import type { Statements } from "./connection.ts";
+import type { Writer } from "./writer.ts";
+import { RANK } from "./writer.ts";
 
 const MARK = "copy";
 

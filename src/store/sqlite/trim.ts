@@ -6,7 +6,7 @@
 
 import { fromJson } from "../shared/rows.ts";
 import { LAST_TRIM } from "../shared/schemas.ts";
-import type { Statements } from "./prepared.ts";
+import type { Statements } from "./connection.ts";
 
 /** Tasks or jobs that are trimmed in one commit. */
 interface Part {

@@ -8,17 +8,17 @@
  */
 
 import type { Random } from "../../core/clock.ts";
-import { LeaseError } from "../../core/errors.ts";
 import { formatDuration } from "../../core/duration.ts";
+import { LeaseError } from "../../core/errors.ts";
 import type { SqlDatabase, SqlStatement } from "../../platform/platform.ts";
 import { explain, isBusy, isStoreFailure } from "./failure.ts";
-import { rollback } from "./rollback.ts";
 
 /** One step of a long transaction. */
 export type Step = <T>(work: () => T) => T;
 
 /** What must not wait comes first in a commit. */
 export const RANK = { holder: 0, normal: 1, housekeeping: 2 } as const;
+
 export type Rank = (typeof RANK)[keyof typeof RANK];
 
 interface Write {
@@ -210,5 +210,14 @@ export class Writer {
     const limit = formatDuration(this.#busy_limit_ms);
     const message = `store ${this.#path} has been locked by another process for ${limit}: \`fuser\` on it tells which`;
     return new LeaseError("store_busy", message);
+  }
+}
+
+/** After a full disk or an I/O error SQLite has rolled back by itself, and says so by an error. */
+export function rollback(database: SqlDatabase): void {
+  try {
+    database.exec("ROLLBACK");
+  } catch {
+    // Nothing is left to roll back.
   }
 }

@@ -1,9 +1,9 @@
 /** Statements with the schema of one store in them. */
 
 import type { SqlRow } from "../../../platform/platform.ts";
-import type { Connection, Param } from "./link.ts";
 import type { StatementName } from "../statements.ts";
 import { SQL } from "../statements.ts";
+import type { Connection, Param } from "./link.ts";
 
 export class Statements {
   readonly #prefix: string;

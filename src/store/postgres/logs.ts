@@ -1,0 +1,59 @@
+/** What jobs print, in pieces. */
+
+import type { LogChunk } from "../../core/records.ts";
+import type { SqlRow } from "../../platform/platform.ts";
+import type { LogQuery } from "../queries.ts";
+import type { LogWrite } from "../store.ts";
+import { bytes, numbers } from "./session/arrays.ts";
+import type { Connection } from "./session/link.ts";
+import type { Statements } from "./session/sql.ts";
+
+export async function appendLogs(
+  statements: Statements,
+  connection: Connection,
+  writes: readonly LogWrite[],
+): Promise<void> {
+  const chunks = writes.flatMap(({ id, token, chunks: own }) => own.map((chunk) => ({ id, token, ...chunk })));
+  if (chunks.length > 0) {
+    await statements.run(connection, "insertLogs", [
+      numbers(chunks.map(({ id }) => id)),
+      numbers(chunks.map(({ token }) => token)),
+      numbers(chunks.map(({ start }) => start)),
+      numbers(chunks.map(({ bytes: size }) => size)),
+      bytes(chunks.map(({ data }) => data)),
+    ]);
+  }
+  const trims = writes.filter(({ head_bytes, keep_from }) => keep_from > head_bytes);
+  if (trims.length === 0) return;
+  await statements.run(connection, "trimLogs", [
+    numbers(trims.map(({ id }) => id)),
+    numbers(trims.map(({ token }) => token)),
+    numbers(trims.map(({ head_bytes }) => head_bytes)),
+    numbers(trims.map(({ keep_from }) => keep_from)),
+  ]);
+}
+
+export async function lastLogs(
+  statements: Statements,
+  connection: Connection,
+  running: readonly SqlRow[],
+  count: number,
+): Promise<ReadonlyMap<number, LogChunk[]>> {
+  if (count === 0) return new Map();
+  const rows = await statements.run(connection, "lastLogs", [
+    numbers(running.map((row) => row["job_id"] as number)),
+    numbers(running.map((row) => row["attempt"] as number)),
+    count,
+  ]);
+  const chunks = rows.map(({ job_id, ...chunk }) => ({
+    job_id,
+    chunk: chunk as unknown as LogChunk,
+  }));
+  const grouped = Map.groupBy(chunks, ({ job_id }) => job_id as number);
+  return new Map([...grouped].map(([job, pieces]) => [job, pieces.map(({ chunk }) => chunk)]));
+}
+
+export async function logs(statements: Statements, connection: Connection, query: LogQuery): Promise<LogChunk[]> {
+  const { job, attempt, from, limit } = query;
+  return (await statements.run(connection, "logs", [job, attempt, from, limit])) as unknown as LogChunk[];
+}
