@@ -1,26 +1,23 @@
-/**
- * Who holds what: grants, extensions, the process behind a grant, and what it prints.
- */
+/** Grants: whose turn it is, and what they get. */
 
 import type { SqlRow } from "../../platform/platform.ts";
-import { setAside } from "../shared/damage.ts";
 import { toJob, toProcess } from "../shared/rows.ts";
+import { byTurn, setAside } from "../shared/verdicts.ts";
 import type { AcquireRequest, Grant, SettleRequest } from "../store.ts";
 import { numbers, texts } from "./session/arrays.ts";
 import type { Connection, Param } from "./session/link.ts";
-import type { Statements } from "./session/sql.ts";
-import type { StatementName } from "./statements.ts";
+import { SQL } from "./statements.ts";
 
 /** Due jobs that are promoted in one commit: few enough that a beat never waits long behind it. */
 export const PROMOTE_LIMIT = 5_000;
 
-export async function promote(statements: Statements, connection: Connection): Promise<number> {
-  return (await statements.run(connection, "promote", [PROMOTE_LIMIT])).length;
+export async function promote(db: Connection): Promise<number> {
+  return (await db.query(SQL.promote, [PROMOTE_LIMIT])).length;
 }
 
-export async function promoteAll(statements: Statements, connection: Connection): Promise<number> {
+export async function promoteAll(db: Connection): Promise<number> {
   for (let total = 0; ;) {
-    const count = await promote(statements, connection);
+    const count = await promote(db);
     total += count;
     if (count < PROMOTE_LIMIT) return total;
   }
@@ -34,40 +31,38 @@ export interface Acquired {
 
 /** Null when jobs are due that have to be promoted first: only then is it known whose turn it is. */
 export async function acquire(
-  statements: Statements,
-  connection: Connection,
+  db: Connection,
   request: AcquireRequest,
   more: { number: number; due_first: boolean; again: boolean },
 ): Promise<Acquired | null> {
   if (more.again) {
-    const given = await statements.run(connection, "acquired", [request.holder, more.number]);
-    const acquired = await toGrants(statements, connection, given, request);
+    const given = await db.query(SQL.acquired, [request.holder, more.number]);
+    const acquired = await toGrants(db, given, request);
     if (acquired.grants.length + acquired.damaged.length > 0) return acquired;
   }
-  const [name, own] = variant(request);
+  const [statement, own] = variant(request);
   const params = [request.holder, request.host, request.lease_ms, request.count, more.number, more.due_first, ...own];
-  const rows = await statements.run(connection, name, params);
+  const rows = await db.query(statement, params);
   if ((rows[0]?.["due"] as unknown) === true) return null;
-  return toGrants(statements, connection, rows, request);
+  return toGrants(db, rows, request);
 }
 
-function variant({ job, queues, task }: AcquireRequest): [StatementName, Param[]] {
-  if (job !== undefined) return ["acquireOne", [job]];
-  if (queues === null) return task === null ? ["acquireAll", []] : ["acquireAllTask", [task]];
+function variant({ job, queues, task }: AcquireRequest): [statement: string, params: Param[]] {
+  if (job !== undefined) return [SQL.acquireOne, [job]];
+  if (queues === null) return task === null ? [SQL.acquireAll, []] : [SQL.acquireAllTask, [task]];
   // A queue that is named twice has only one turn.
   const names = texts([...new Set(queues)]);
-  return task === null ? ["acquire", [names]] : ["acquireTask", [names, task]];
+  return task === null ? [SQL.acquire, [names]] : [SQL.acquireTask, [names, task]];
 }
 
 async function toGrants(
-  statements: Statements,
-  connection: Connection,
+  db: Connection,
   rows: readonly SqlRow[],
   { queues, holder, host }: AcquireRequest,
 ): Promise<Acquired> {
   const turn = (row: SqlRow) => (queues === null ? 0 : queues.indexOf(row["queue"] as string));
   const granted = rows.filter(({ id }) => id !== null).toSorted((a, b) => turn(a) - turn(b) || byTurn(a, b));
-  const before = await earlier(statements, connection, granted, host);
+  const before = await earlier(db, granted, host);
   const grants: Grant[] = [];
   const damaged: SettleRequest[] = [];
   for (const row of granted) {
@@ -92,27 +87,11 @@ const FRESH: SqlRow = {
   reason: null,
 };
 
-async function earlier(
-  statements: Statements,
-  connection: Connection,
-  granted: readonly SqlRow[],
-  host: string,
-): Promise<ReadonlyMap<number, SqlRow>> {
+async function earlier(db: Connection, granted: readonly SqlRow[], host: string): Promise<ReadonlyMap<number, SqlRow>> {
   const again = granted.filter(({ token }) => (token as number) > 1);
   if (again.length === 0) return new Map();
-  const rows = await statements.run(connection, "earlier", [
-    numbers(again.map(({ id }) => id as number)),
-    numbers(again.map(({ token }) => token as number)),
-    host,
-  ]);
+  const ids = numbers(again.map(({ id }) => id as number));
+  const tokens = numbers(again.map(({ token }) => token as number));
+  const rows = await db.query(SQL.earlier, [ids, tokens, host]);
   return new Map(rows.map((row) => [row["id"] as number, row]));
-}
-
-/** RETURNING promises no order. */
-function byTurn(a: SqlRow, b: SqlRow): number {
-  return (
-    (b["priority"] as number) - (a["priority"] as number) ||
-    (a["run_at_ms"] as number) - (b["run_at_ms"] as number) ||
-    (a["id"] as number) - (b["id"] as number)
-  );
 }

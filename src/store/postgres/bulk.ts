@@ -1,23 +1,17 @@
-/** Enqueue of more jobs than fit in memory, inside one transaction. */
+/** Enqueue of more jobs than fit in memory, batch after batch inside one transaction; only ranges of ids are kept. */
 
 import { LeaseError } from "../../core/errors.ts";
 import type { NewJob } from "../../core/job.ts";
 import type { BulkEnqueued, Enqueued } from "../store.ts";
-import { atIndex, checkAll, enqueue } from "./enqueue.ts";
+import { checkAll, enqueue, withIndex } from "./enqueue.ts";
 import type { Connection } from "./session/link.ts";
-import type { Statements } from "./session/sql.ts";
 
-/** Batch after batch, inside one transaction; only ranges of ids are kept. */
-export async function enqueueAll(
-  statements: Statements,
-  connection: Connection,
-  batches: AsyncIterable<readonly NewJob[]>,
-): Promise<BulkEnqueued> {
+export async function enqueueAll(db: Connection, batches: AsyncIterable<readonly NewJob[]>): Promise<BulkEnqueued> {
   const ranges: [number, number][] = [];
   let created = 0;
   let offset = 0;
   for await (const batch of batches) {
-    for (const queued of await enqueueBatch(statements, connection, batch, offset)) {
+    for (const queued of await enqueueBatch(db, batch, offset)) {
       if (queued.created) created += 1;
       const last = ranges.at(-1);
       if (last?.[1] === queued.id - 1) last[1] = queued.id;
@@ -28,17 +22,12 @@ export async function enqueueAll(
   return { ranges, created };
 }
 
-async function enqueueBatch(
-  statements: Statements,
-  connection: Connection,
-  batch: readonly NewJob[],
-  offset: number,
-): Promise<Enqueued[]> {
+async function enqueueBatch(db: Connection, batch: readonly NewJob[], offset: number): Promise<Enqueued[]> {
   try {
     checkAll(batch);
-    return await enqueue(statements, connection, batch);
+    return await enqueue(db, batch);
   } catch (error) {
-    throw atIndex(error, offset);
+    throw withIndex(error, offset);
   }
 }
 

@@ -1,14 +1,15 @@
 /** What a holder says while its job runs: that it lives, how far it is, and which process it is. */
 
-import { lossReason } from "../../core/transition.ts";
 import type { SqlRow } from "../../platform/platform.ts";
+import { lossOf } from "../shared/verdicts.ts";
 import type { CheckpointRequest, ExtendAnswer, ExtendRequest, ProcessNote } from "../store.ts";
 import { booleans, numbers, texts } from "./session/arrays.ts";
 import type { Connection } from "./session/link.ts";
-import type { Statements } from "./session/sql.ts";
+import { SQL } from "./statements.ts";
 
 /** A request for an extension, and when it was made: what it says of the past was true then. */
 export interface TimedExtend {
+  id: number;
   request: ExtendRequest;
   asked_at_ms: number;
 }
@@ -16,18 +17,13 @@ export interface TimedExtend {
 /** A request that had to be made again: shorter waits are part of every round trip. */
 const LONG_WAIT_MS = 500;
 
-export async function extend(
-  statements: Statements,
-  connection: Connection,
-  timed: readonly TimedExtend[],
-  now_ms: number,
-): Promise<ExtendAnswer[]> {
+export async function extend(db: Connection, timed: readonly TimedExtend[], now_ms: number): Promise<ExtendAnswer[]> {
   const aged = timed.map(({ request, asked_at_ms }) => {
     const { beat_age_ms } = request;
     const waited_ms = now_ms - asked_at_ms < LONG_WAIT_MS ? 0 : now_ms - asked_at_ms;
     return { ...request, beat_age_ms: beat_age_ms === null ? null : Math.round(beat_age_ms + waited_ms) };
   });
-  const rows = await statements.run(connection, "extend", [
+  const rows = await db.query(SQL.extend, [
     numbers(aged.map(({ id }) => id)),
     numbers(aged.map(({ token }) => token)),
     numbers(aged.map(({ expires_in_ms }) => Math.round(expires_in_ms))),
@@ -38,72 +34,25 @@ export async function extend(
     texts(aged.map(({ message }) => message ?? null)),
   ]);
   const extended = new Map(rows.map((row) => [(row["n"] as number) - 1, row]));
-  const lost = aged.filter((_, index) => !extended.has(index));
-  const reasons = await lossesOf(statements, connection, lost);
+  const current = await fences(
+    db,
+    aged.filter((_, index) => !extended.has(index)),
+  );
   return aged.map(({ id, token }, index) => {
     const row = extended.get(index);
-    if (row === undefined) return { status: reasons(id, token) };
-    return {
-      status: "extended",
-      expires_at_ms: row["expires_at_ms"] as number,
-      cancel_requested: row["cancel_requested_at_ms"] !== null,
-    };
+    if (row === undefined) return { status: lossOf(current.get(id), token) };
+    const expires_at_ms = row["expires_at_ms"] as number;
+    return { status: "extended", expires_at_ms, cancel_requested: row["cancel_requested_at_ms"] !== null };
   });
 }
 
-/** Why a holder's write found no row. A job that is gone altogether counts as expired. */
-export async function lossesOf(
-  statements: Statements,
-  connection: Connection,
-  lost: readonly { id: number }[],
-): Promise<(id: number, token: number) => "expired" | "conflict"> {
-  const rows = lost.length === 0 ? [] : await fences(statements, connection, lost);
-  const tokens = new Map(rows.map((row) => [row["id"] as number, row["token"] as number]));
-  return (id, token) => {
-    const current = tokens.get(id);
-    return current === undefined ? "expired" : lossReason({ token: current }, token);
-  };
+/** What writes by holders are held against, by job. */
+export async function fences(db: Connection, jobs: readonly { id: number }[]): Promise<ReadonlyMap<number, SqlRow>> {
+  const rows = jobs.length === 0 ? [] : await db.query(SQL.fences, [numbers(jobs.map(({ id }) => id))]);
+  return new Map(rows.map((row) => [row["id"] as number, row]));
 }
 
-export function fences(
-  statements: Statements,
-  connection: Connection,
-  jobs: readonly { id: number }[],
-): Promise<SqlRow[]> {
-  return statements.run(connection, "fences", [numbers(jobs.map(({ id }) => id))]);
-}
-
-export async function noteProcess(
-  statements: Statements,
-  connection: Connection,
-  notes: readonly ProcessNote[],
-): Promise<void> {
-  await statements.run(connection, "noteProcess", [
-    numbers(notes.map(({ id }) => id)),
-    numbers(notes.map(({ token }) => token)),
-    texts(notes.map(({ boot_id }) => boot_id)),
-    numbers(notes.map(({ pid }) => pid)),
-    numbers(notes.map(({ pid_started }) => pid_started)),
-  ]);
-}
-
-export async function checkpoint(
-  statements: Statements,
-  connection: Connection,
-  requests: readonly CheckpointRequest[],
-): Promise<("accepted" | "expired" | "conflict")[]> {
-  const rows = await statements.run(connection, "checkpoint", [
-    numbers(requests.map(({ id }) => id)),
-    numbers(requests.map(({ token }) => token)),
-    texts(requests.map(({ text }) => text)),
-  ]);
-  const accepted = new Set(rows.map(({ id, token }) => `${id} ${token}`));
-  const isAccepted = ({ id, token }: CheckpointRequest) => accepted.has(`${id} ${token}`);
-  const lost = requests.filter((request) => !isAccepted(request));
-  const reasons = await lossesOf(statements, connection, lost);
-  return requests.map((request) => (isAccepted(request) ? "accepted" : reasons(request.id, request.token)));
-}
-
+/** A statement changes a row once: what is asked twice of the same job in one call goes into a round of its own. */
 export async function inRounds<Q extends { id: number }, A>(
   requests: readonly Q[],
   answer: (round: readonly Q[]) => Promise<A[]>,
@@ -120,4 +69,33 @@ export async function inRounds<Q extends { id: number }, A>(
     left = left.filter(([index]) => !asked.has(index));
   }
   return answers;
+}
+
+export async function checkpoint(
+  db: Connection,
+  requests: readonly CheckpointRequest[],
+): Promise<("accepted" | "expired" | "conflict")[]> {
+  if (requests.length === 0) return [];
+  const rows = await db.query(SQL.checkpoint, [
+    numbers(requests.map(({ id }) => id)),
+    numbers(requests.map(({ token }) => token)),
+    texts(requests.map(({ text }) => text)),
+  ]);
+  const accepted = new Set(rows.map(({ id, token }) => `${id} ${token}`));
+  const isAccepted = ({ id, token }: CheckpointRequest) => accepted.has(`${id} ${token}`);
+  const current = await fences(
+    db,
+    requests.filter((request) => !isAccepted(request)),
+  );
+  return requests.map((request) => (isAccepted(request) ? "accepted" : lossOf(current.get(request.id), request.token)));
+}
+
+export async function noteProcess(db: Connection, notes: readonly ProcessNote[]): Promise<void> {
+  await db.query(SQL.noteProcess, [
+    numbers(notes.map(({ id }) => id)),
+    numbers(notes.map(({ token }) => token)),
+    texts(notes.map(({ boot_id }) => boot_id)),
+    numbers(notes.map(({ pid }) => pid)),
+    numbers(notes.map(({ pid_started }) => pid_started)),
+  ]);
 }

@@ -1,6 +1,6 @@
 /**
  * Group commit: what several slots ask at the same time becomes one statement. While one is under way, what comes in is
- * gathered for the next; so a lone request goes out at once and many share a round trip and a sync.
+ * kept for the next; so a lone request goes out at once and many share a round trip and a sync.
  */
 
 import type { Clock } from "../../core/clock.ts";
@@ -19,10 +19,11 @@ import { PROMOTE_LIMIT, acquire, promote } from "./acquire.ts";
 import type { TimedExtend } from "./extend.ts";
 import { extend, inRounds, noteProcess } from "./extend.ts";
 import { appendLogs } from "./logs.ts";
+import type { Connection } from "./session/link.ts";
 import type { Session } from "./session/session.ts";
-import type { Statements } from "./session/sql.ts";
-import type { Ways } from "./settle.ts";
+import type { EndWriter } from "./settle.ts";
 import { settle } from "./settle.ts";
+import { SQL } from "./statements.ts";
 
 interface Waiting<Q, A> {
   requests: readonly Q[];
@@ -33,12 +34,12 @@ interface Waiting<Q, A> {
 /** Rows in one statement: long enough to be worth it, short enough that nobody waits long behind it. */
 const MOST = 1_000;
 
-export class Gather<Q, A> {
+export class GroupCommit<Q, A> {
   readonly #send: (requests: readonly Q[]) => Promise<A[]>;
   #waiting: Waiting<Q, A>[] = [];
   #under_way = false;
   #scheduled = false;
-  #patient: ReturnType<typeof setTimeout> | null = null;
+  #delayed: ReturnType<typeof setTimeout> | null = null;
   #idle: (() => void)[] = [];
 
   constructor(send: (requests: readonly Q[]) => Promise<A[]>) {
@@ -51,7 +52,7 @@ export class Gather<Q, A> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ requests, resolve, reject });
       if (this.#scheduled || this.#under_way) return;
-      if (within_ms > 0) this.#patient ??= setTimeout(() => this.#flush(), within_ms);
+      if (within_ms > 0) this.#delayed ??= setTimeout(() => this.#flush(), within_ms);
       else {
         this.#scheduled = true;
         queueMicrotask(() => this.#flush());
@@ -61,15 +62,15 @@ export class Gather<Q, A> {
 
   /** Resolves when everything that was asked has been answered. */
   settled(): Promise<void> {
-    if (this.#patient !== null) this.#flush();
+    if (this.#delayed !== null) this.#flush();
     if (!this.#under_way && this.#waiting.length === 0) return Promise.resolve();
     return new Promise((resolve) => this.#idle.push(resolve));
   }
 
   #flush(): void {
     this.#scheduled = false;
-    if (this.#patient !== null) clearTimeout(this.#patient);
-    this.#patient = null;
+    if (this.#delayed !== null) clearTimeout(this.#delayed);
+    this.#delayed = null;
     if (this.#under_way) return;
     const batch = this.#take();
     if (batch.length === 0) {
@@ -108,25 +109,25 @@ export class Gather<Q, A> {
 /** Must not wait behind anything else. */
 export const QUICK = { quick: true };
 
-export class Holder {
+/** What the holders of leases ask of the store, each verb for all slots of the process in one statement. */
+export class GroupedVerbs {
   readonly #session: Session;
-  readonly #statements: Statements;
   readonly #clock: Clock;
-  readonly #onFreed: () => void;
-  readonly #extends = new Gather<TimedExtend, ExtendAnswer>((all) => this.#extendAll(all));
-  readonly #settles = new Gather<SettleRequest, SettleAnswer>((all) =>
-    settle(this.#statements, waysOf(this.#session, QUICK, this.#onFreed), all),
+  readonly #ends: EndWriter;
+  readonly #extends = new GroupCommit<TimedExtend, ExtendAnswer>((all) =>
+    inRounds(all, (round) => this.#quick((db) => extend(db, round, this.#clock.mono_ms()))),
   );
-  readonly #notes = new Gather<ProcessNote, null>(async (all) => {
-    await this.#session.run((connection) => noteProcess(this.#statements, connection, all), QUICK);
+  readonly #settles = new GroupCommit<SettleRequest, SettleAnswer>((all) => settle(this.#ends, all));
+  readonly #notes = new GroupCommit<ProcessNote, null>(async (all) => {
+    await this.#quick((db) => noteProcess(db, all));
     return all.map(() => null);
   });
-  readonly #logs = new Gather<LogWrite, null>(async (all) => {
-    await this.#session.run((connection) => appendLogs(this.#statements, connection, all), QUICK);
+  readonly #logs = new GroupCommit<LogWrite, null>(async (all) => {
+    await this.#quick((db) => appendLogs(db, all));
     return all.map(() => null);
   });
-  readonly #clocks = new Gather<null, number>(async (all) => {
-    const [row] = await this.#session.run((connection) => this.#statements.run(connection, "now"), QUICK);
+  readonly #clocks = new GroupCommit<null, number>(async (all) => {
+    const [row] = await this.#quick((db) => db.query(SQL.now));
     return all.map(() => row?.["ms"] as number);
   });
 
@@ -134,11 +135,10 @@ export class Holder {
   readonly #printing = new Map<number, Promise<unknown>>();
 
   /** `onFreed`: others may have been waiting for what has ended. */
-  constructor(options: { session: Session; statements: Statements; clock: Clock }, onFreed: () => void) {
-    this.#session = options.session;
-    this.#statements = options.statements;
-    this.#clock = options.clock;
-    this.#onFreed = onFreed;
+  constructor(session: Session, clock: Clock, onFreed: () => void) {
+    this.#session = session;
+    this.#clock = clock;
+    this.#ends = endWriter(session, QUICK, onFreed);
   }
 
   /** What turns out to be damaged is set aside, and others are granted instead. */
@@ -149,7 +149,7 @@ export class Holder {
       grants.push(...found.grants);
       if (found.damaged.length === 0) break;
       try {
-        await settle(this.#statements, waysOf(this.#session, QUICK, this.#onFreed), found.damaged);
+        await settle(this.#ends, found.damaged);
       } catch (error) {
         // What was granted is not given up for it: a sweep sets those aside when their leases are over.
         if (grants.length === 0) throw error;
@@ -162,20 +162,17 @@ export class Holder {
   /** `number` names this call, so that one whose answer was lost can be told again. */
   async #acquireSome(request: AcquireRequest, number: number): Promise<Acquired> {
     for (let due_first = true; ;) {
-      const acquired = await this.#session.run(
-        (connection, again) => acquire(this.#statements, connection, request, { number, due_first, again }),
-        QUICK,
-      );
+      const acquired = await this.#quick((db, again) => acquire(db, request, { number, due_first, again }));
       if (acquired !== null) return acquired;
       // When others are at it already, their promotions count as not yet there.
-      const promoted = await this.#session.run((connection) => promote(this.#statements, connection), QUICK);
+      const promoted = await this.#quick(promote);
       if (promoted < PROMOTE_LIMIT) due_first = false;
     }
   }
 
   extend(requests: readonly ExtendRequest[]): Promise<ExtendAnswer[]> {
     const asked_at_ms = this.#clock.mono_ms();
-    return this.#extends.ask(requests.map((request) => ({ request, asked_at_ms })));
+    return this.#extends.ask(requests.map((request) => ({ id: request.id, request, asked_at_ms })));
   }
 
   /** What was printed before the end is kept before it: afterwards the fence would refuse it. */
@@ -211,22 +208,16 @@ export class Holder {
     );
   }
 
-  #extendAll(all: readonly TimedExtend[]): Promise<ExtendAnswer[]> {
-    const asked = all.map((timed) => ({ id: timed.request.id, timed }));
-    return inRounds(asked, (round) =>
-      this.#session.run((connection) => {
-        const timed = round.map((one) => one.timed);
-        return extend(this.#statements, connection, timed, this.#clock.mono_ms());
-      }, QUICK),
-    );
+  #quick<T>(work: (db: Connection, again: boolean) => Promise<T>): Promise<T> {
+    return this.#session.run(work, QUICK);
   }
 }
 
-export function waysOf(session: Session, manner: { quick?: boolean }, onFreed: () => void): Ways {
+export function endWriter(session: Session, options: { quick?: boolean }, onFreed: () => void): EndWriter {
   return {
-    alone: (work) => session.run(work, manner),
-    together: async (work) => {
-      const result = await session.transaction(work, manner);
+    statement: (work) => session.run(work, options),
+    transaction: async (work) => {
+      const result = await session.transaction(work, options);
       onFreed();
       return result;
     },

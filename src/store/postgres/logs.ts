@@ -6,16 +6,12 @@ import type { LogQuery } from "../queries.ts";
 import type { LogWrite } from "../store.ts";
 import { bytes, numbers } from "./session/arrays.ts";
 import type { Connection } from "./session/link.ts";
-import type { Statements } from "./session/sql.ts";
+import { SQL } from "./statements.ts";
 
-export async function appendLogs(
-  statements: Statements,
-  connection: Connection,
-  writes: readonly LogWrite[],
-): Promise<void> {
+export async function appendLogs(db: Connection, writes: readonly LogWrite[]): Promise<void> {
   const chunks = writes.flatMap(({ id, token, chunks: own }) => own.map((chunk) => ({ id, token, ...chunk })));
   if (chunks.length > 0) {
-    await statements.run(connection, "insertLogs", [
+    await db.query(SQL.insertLogs, [
       numbers(chunks.map(({ id }) => id)),
       numbers(chunks.map(({ token }) => token)),
       numbers(chunks.map(({ start }) => start)),
@@ -25,7 +21,7 @@ export async function appendLogs(
   }
   const trims = writes.filter(({ head_bytes, keep_from }) => keep_from > head_bytes);
   if (trims.length === 0) return;
-  await statements.run(connection, "trimLogs", [
+  await db.query(SQL.trimLogs, [
     numbers(trims.map(({ id }) => id)),
     numbers(trims.map(({ token }) => token)),
     numbers(trims.map(({ head_bytes }) => head_bytes)),
@@ -34,13 +30,12 @@ export async function appendLogs(
 }
 
 export async function lastLogs(
-  statements: Statements,
-  connection: Connection,
+  db: Connection,
   running: readonly SqlRow[],
   count: number,
 ): Promise<ReadonlyMap<number, LogChunk[]>> {
   if (count === 0) return new Map();
-  const rows = await statements.run(connection, "lastLogs", [
+  const rows = await db.query(SQL.lastLogs, [
     numbers(running.map((row) => row["job_id"] as number)),
     numbers(running.map((row) => row["attempt"] as number)),
     count,
@@ -53,7 +48,7 @@ export async function lastLogs(
   return new Map([...grouped].map(([job, pieces]) => [job, pieces.map(({ chunk }) => chunk)]));
 }
 
-export async function logs(statements: Statements, connection: Connection, query: LogQuery): Promise<LogChunk[]> {
+export async function logs(db: Connection, query: LogQuery): Promise<LogChunk[]> {
   const { job, attempt, from, limit } = query;
-  return (await statements.run(connection, "logs", [job, attempt, from, limit])) as unknown as LogChunk[];
+  return (await db.query(SQL.logs, [job, attempt, from, limit])) as unknown as LogChunk[];
 }

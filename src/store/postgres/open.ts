@@ -10,29 +10,28 @@ import type { Store } from "../store.ts";
 import { UNDEFINED_SCHEMA, UNDEFINED_TABLE, codeOf, explain } from "./failure.ts";
 import { MIGRATIONS, migrate, versionOf } from "./schema.ts";
 import { Session } from "./session/session.ts";
-import { Statements } from "./session/sql.ts";
 import type { Target } from "./session/url.ts";
 import { parseTarget } from "./session/url.ts";
-import { PostgresStore } from "./store.ts";
+import { postgresStore } from "./store.ts";
 
 export interface OpenPostgresOptions {
   clock: Clock;
   random: Random;
   create?: boolean;
   /** How long a call keeps trying while the database can't be reached. */
-  patience_ms?: number;
+  retry_limit_ms?: number;
   /** How long a single answer may take. */
   answer_timeout_ms?: number;
   env?: Readonly<Record<string, string | undefined>>;
 }
 
-const DEFAULT_PATIENCE_MS = 30_000;
+const DEFAULT_RETRY_LIMIT_MS = 30_000;
 const OLDEST = 15;
 
 /** A server that is starting up is waited for; one that is not there is an answer. */
 const STARTING = "57P03";
 
-const STARTING_PATIENCE_MS = 10_000;
+const STARTING_LIMIT_MS = 10_000;
 const PAUSE_MS = 100;
 
 export async function openPostgres(url: string, options: OpenPostgresOptions): Promise<Store> {
@@ -41,32 +40,31 @@ export async function openPostgres(url: string, options: OpenPostgresOptions): P
     target,
     clock: options.clock,
     random: options.random,
-    patience_ms: options.patience_ms ?? DEFAULT_PATIENCE_MS,
+    retry_limit_ms: options.retry_limit_ms ?? DEFAULT_RETRY_LIMIT_MS,
     answer_timeout_ms: options.answer_timeout_ms,
   });
-  const statements = new Statements(target.schema);
   try {
-    const version = await readVersion(session, statements);
+    const version = await readVersion(session);
     refuseOldServer(session, target);
     if (version === null && options.create === false) {
       const message = `there is no store in ${target.location} yet: enqueue a job, or name another with --store`;
       throw new LeaseError("no_store", message);
     }
-    if (version !== MIGRATIONS.length) await migrate(session, statements, target);
+    if (version !== MIGRATIONS.length) await migrate(session, target);
   } catch (error) {
     await session.close().catch(() => {});
     throw explain(error, target.location);
   }
   const { clock, random } = options;
-  return new PostgresStore({ session, statements, schema: target.schema, clock, random });
+  return postgresStore(session, target.schema, clock, random);
 }
 
 /** Null: there is no store yet. */
-async function readVersion(session: Session, statements: Statements): Promise<number | null> {
-  const deadline_ms = performance.now() + STARTING_PATIENCE_MS;
+async function readVersion(session: Session): Promise<number | null> {
+  const deadline_ms = performance.now() + STARTING_LIMIT_MS;
   for (;;) {
     try {
-      return await session.first((link) => versionOf(statements, link));
+      return await session.first(versionOf);
     } catch (error) {
       const code = codeOf((error as { cause?: unknown }).cause);
       if (code === UNDEFINED_TABLE || code === UNDEFINED_SCHEMA) return null;

@@ -14,8 +14,8 @@
 import { LeaseError } from "../../core/errors.ts";
 import type { Connection } from "./session/link.ts";
 import type { Session } from "./session/session.ts";
-import type { Statements } from "./session/sql.ts";
 import type { Target } from "./session/url.ts";
+import { SQL } from "./statements.ts";
 
 const VERSION_1 = `
 CREATE FUNCTION lease.now_ms() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE AS
@@ -152,41 +152,38 @@ CREATE TABLE lease.meta (name text PRIMARY KEY, value text NOT NULL);
 const VERSION_2 = "ALTER TABLE lease.workers ADD COLUMN task text;";
 
 export const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2];
-const VERSION = "SELECT value FROM lease.meta WHERE name = 'version'";
 
-export async function versionOf(statements: Statements, connection: Connection): Promise<number | null> {
-  const [row] = await statements.sql(connection, VERSION);
+export async function versionOf(db: Connection): Promise<number | null> {
+  const [row] = await db.query(SQL.getMeta, ["version"]);
   return row === undefined ? null : Number(row["value"]);
 }
 
 const EXISTS = "SELECT to_regclass($1) IS NOT NULL AS found";
 
-export async function migrate(session: Session, statements: Statements, { schema, location }: Target): Promise<void> {
+export async function migrate(session: Session, { schema, location }: Target): Promise<void> {
   const name = `"${schema.replaceAll('"', '""')}"`;
-  await session.transaction(async (connection) => {
+  await session.transaction(async (db) => {
     // Whoever comes second finds the work done.
-    await connection.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [`lease ${schema}`]);
-    const [meta] = await connection.query(EXISTS, [`${name}.meta`]);
-    const version = (meta?.["found"] as unknown) === true ? ((await versionOf(statements, connection)) ?? 0) : 0;
+    await db.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [`lease ${schema}`]);
+    const [meta] = await db.query(EXISTS, [`${name}.meta`]);
+    const version = (meta?.["found"] as unknown) === true ? ((await versionOf(db)) ?? 0) : 0;
     if (version > MIGRATIONS.length) {
       throw new LeaseError(
         "store_newer",
         `store ${location} has schema ${version} and this lease knows ${MIGRATIONS.length}: use a newer lease`,
       );
     }
-    if (version === 0) await refuseForeign(connection, schema, location);
-    if (version === 0) await connection.query(`CREATE SCHEMA IF NOT EXISTS ${name}`);
-    for (const step of MIGRATIONS.slice(version)) await connection.script(statements.text(step));
-    const set =
-      "INSERT INTO lease.meta (name, value) VALUES ('version', $1) ON CONFLICT (name) DO UPDATE SET value = $1";
-    await statements.sql(connection, set, [String(MIGRATIONS.length)]);
+    if (version === 0) await refuseForeign(db, schema, location);
+    if (version === 0) await db.query(`CREATE SCHEMA IF NOT EXISTS ${name}`);
+    for (const step of MIGRATIONS.slice(version)) await db.script(step);
+    await db.query(SQL.setMeta, ["version", String(MIGRATIONS.length)]);
   });
 }
 
 /** A schema with tables in it and no mark of ours is somebody else's. */
-async function refuseForeign(connection: Connection, schema: string, location: string): Promise<void> {
+async function refuseForeign(db: Connection, schema: string, location: string): Promise<void> {
   const text = "SELECT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = $1) AS found";
-  const [row] = await connection.query(text, [schema]);
+  const [row] = await db.query(text, [schema]);
   if ((row?.["found"] as unknown) !== true) return;
   throw new LeaseError(
     "store_not_database",

@@ -3,9 +3,8 @@
 import type { Cell, Kind, NextIds, Row, Transfer } from "../copy/transfer.ts";
 import { KINDS, SHAPES } from "../copy/transfer.ts";
 import { bytes, numbers, texts } from "./session/arrays.ts";
-import type { Connection } from "./session/link.ts";
 import type { Session } from "./session/session.ts";
-import type { Statements } from "./session/sql.ts";
+import { SQL } from "./statements.ts";
 
 const MARK = "copy";
 
@@ -26,10 +25,10 @@ function selectSql(kind: Kind, behind: boolean): string {
   const { columns, key } = SHAPES[kind];
   const names = Object.keys(columns).map((name) => (kind === "attempts" && name === "beats" ? RUNNING_BEATS : name));
   const keys = ordered(kind);
-  const places = Object.values(columns)
+  const params = Object.values(columns)
     .slice(0, key)
     .map((type, index) => `$${index + 1}::${TYPES[type]}`);
-  const where = behind ? `WHERE (${keys.join(", ")}) > (${places.join(", ")})` : "";
+  const where = behind ? `WHERE (${keys.join(", ")}) > (${params.join(", ")})` : "";
   const limit = behind ? key + 1 : 1;
   return `SELECT ${names.join(", ")} FROM lease.${kind} ${where} ORDER BY ${keys.join(", ")} LIMIT $${limit}`;
 }
@@ -60,11 +59,9 @@ const FLAGS = [
 ];
 
 export class PostgresTransfer implements Transfer {
-  readonly #statements: Statements;
   readonly #session: Session;
 
-  constructor(statements: Statements, session: Session) {
-    this.#statements = statements;
+  constructor(session: Session) {
     this.#session = session;
   }
 
@@ -77,9 +74,7 @@ export class PostgresTransfer implements Transfer {
 
   async write(kind: Kind, rows: readonly Row[]): Promise<void> {
     // A lost answer can't be told from a lost request here; whoever copies begins again.
-    await this.#session.run((connection) => this.#statements.sql(connection, insertSql(kind), listsOf(kind, rows)), {
-      once: true,
-    });
+    await this.#session.run((db) => db.query(insertSql(kind), listsOf(kind, rows)), { once: true });
   }
 
   async clear(): Promise<void> {
@@ -92,26 +87,23 @@ export class PostgresTransfer implements Transfer {
   }
 
   async finish(next: NextIds): Promise<void> {
-    await this.#session.transaction(async (connection: Connection) => {
-      for (const [table, id] of Object.entries(next)) await this.#statements.sql(connection, SET_NEXT(table), [id]);
-      for (const text of FLAGS) await this.#statements.sql(connection, text);
+    await this.#session.transaction(async (db) => {
+      for (const [table, id] of Object.entries(next)) await db.query(SET_NEXT(table), [id]);
+      for (const text of FLAGS) await db.query(text);
     });
   }
 
   async mark(): Promise<string | null> {
-    const [row] = await this.#sql("SELECT value FROM lease.meta WHERE name = $1", [MARK]);
+    const [row] = await this.#sql(SQL.getMeta, [MARK]);
     return (row?.["value"] ?? null) as string | null;
   }
 
   async setMark(from: string | null): Promise<void> {
     if (from === null) await this.#sql("DELETE FROM lease.meta WHERE name = $1", [MARK]);
-    else {
-      const set = `INSERT INTO lease.meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = $2`;
-      await this.#sql(set, [MARK, from]);
-    }
+    else await this.#sql(SQL.setMeta, [MARK, from]);
   }
 
   #sql(text: string, params: readonly Cell[]) {
-    return this.#session.run((connection) => this.#statements.sql(connection, text, params));
+    return this.#session.run((db) => db.query(text, params));
   }
 }

@@ -1,17 +1,16 @@
 /**
- * A connection to a SQLite store: the place is checked, the file created if it may be, the schema brought to this
+ * A connection to a SQLite store: its location is checked, the file created if it may be, the schema brought to this
  * version. Safe when several processes do it at once on a file that does not exist yet. `lease enqueue` loads this and
  * little else, so what is seldom needed waits in files of its own.
  */
 
 import { platform } from "#platform";
 import type { Clock, Random } from "../../core/clock.ts";
-import { LeaseError, assert } from "../../core/errors.ts";
+import { LeaseError } from "../../core/errors.ts";
 import { lazyFs } from "../../platform/lazy.ts";
 import type { SqlDatabase, SqlStatement } from "../../platform/platform.ts";
 import { explain, isBusy } from "./failure.ts";
-import { APPLICATION_ID, SCHEMA_VERSION, SHORT_WAL_BYTES, WAL_LIMIT_BYTES, quickPlace } from "./quick_enqueue.ts";
-import type { StatementName } from "./statements.ts";
+import { APPLICATION_ID, SCHEMA_VERSION, SHORT_WAL_BYTES, WAL_LIMIT_BYTES, quickLocation } from "./quick_enqueue.ts";
 import { Writer } from "./writer.ts";
 
 export interface OpenSqliteOptions {
@@ -57,7 +56,7 @@ export class Connection {
 }
 
 export async function connect(file: string, options: OpenSqliteOptions): Promise<Connection> {
-  const path = await placeOf(file, options);
+  const path = await locationOf(file, options);
   const busy_limit_ms = options.busy_limit_ms ?? DEFAULT_BUSY_LIMIT_MS;
   let database: SqlDatabase | null = null;
   try {
@@ -74,12 +73,12 @@ export async function connect(file: string, options: OpenSqliteOptions): Promise
   return new Connection(path, database, { random: options.random, busy_limit_ms });
 }
 
-async function placeOf(file: string, { trust = false, create = true }: OpenSqliteOptions): Promise<string> {
+async function locationOf(file: string, { trust = false, create = true }: OpenSqliteOptions): Promise<string> {
   const files = platform.quickFiles();
-  const plain = files === null ? null : quickPlace(files, file);
+  const plain = files === null ? null : quickLocation(files, file);
   if (plain !== null) return plain.path;
-  const { preparePlace } = await import("./location.ts");
-  return preparePlace(file, { trust, create });
+  const { prepareLocation } = await import("./location.ts");
+  return prepareLocation(file, { trust, create });
 }
 
 /** Answers the version of the schema. One statement for what is asked and one for what is set: every enqueue pays. */
@@ -121,23 +120,21 @@ async function whileBusy<T>(limit_ms: number, work: () => T): Promise<T> {
   }
 }
 
-export class Statements {
+/** The statements of a store, each prepared when it is first used, since one command needs only a few; and its clock. */
+export class Database {
   readonly #database: SqlDatabase;
-  readonly #texts: Readonly<Partial<Record<StatementName, string>>>;
+  readonly #clock: Clock;
   readonly #prepared = new Map<string, SqlStatement>();
 
-  constructor(database: SqlDatabase, texts: Readonly<Partial<Record<StatementName, string>>>) {
+  constructor(database: SqlDatabase, clock: Clock) {
     this.#database = database;
-    this.#texts = texts;
+    this.#clock = clock;
   }
 
-  get(name: StatementName): SqlStatement {
-    const text = this.#texts[name];
-    assert(text !== undefined, `statement ${name} is not at hand`);
-    return this.sql(text);
+  now_ms(): number {
+    return this.#clock.wall_ms();
   }
 
-  /** For the few statements that are put together at run time. */
   sql(text: string): SqlStatement {
     let statement = this.#prepared.get(text);
     if (statement === undefined) {

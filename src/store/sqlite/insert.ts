@@ -2,11 +2,7 @@
 
 import type { NewJob } from "../../core/job.ts";
 import type { SqlValue } from "../../platform/platform.ts";
-import { envColumn, leaseColumn, settingsColumn } from "../shared/columns.ts";
-
-export function isBlocked(job: NewJob): boolean {
-  return job.after.length + job.after_any.length > 0;
-}
+import { envColumn, isBlocked, leaseColumn, settingsColumn } from "../shared/columns.ts";
 
 /** In the order of `insertJob`. `settings` is their column, where the caller has it already. */
 export function jobColumns(job: NewJob, now_ms: number, settings = settingsColumn(job.settings)): SqlValue[] {

@@ -1,5 +1,5 @@
 /**
- * Where a store may live. The store decides what gets executed, so a place that others can write is refused; so is a
+ * Where a store may live. The store decides what gets executed, so a file or folder that others can write is refused; so is a
  * network file system, where SQLite's locks and shared memory do not hold.
  */
 
@@ -45,7 +45,7 @@ const LOCAL_FUSE = new Set([
   "fuse.gocryptfs",
 ]);
 
-export interface PlaceOptions {
+export interface LocationOptions {
   trust: boolean;
   create: boolean;
 }
@@ -80,7 +80,7 @@ function linkTarget(path: string): string | null {
 }
 
 /** Makes sure that `file` can be a store and exists, or says why not; answers where it really is. */
-export function preparePlace(file_path: string, options: PlaceOptions): string {
+export function prepareLocation(file_path: string, options: LocationOptions): string {
   const path = realPath(resolve(file_path));
   const folder = dirname(path);
   const file = statOrNull(path);

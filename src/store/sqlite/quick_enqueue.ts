@@ -10,8 +10,9 @@ import { platform } from "#platform";
 import process from "node:process";
 import type { NewJob } from "../../core/job.ts";
 import type { QuickFiles, SqlDatabase, SqlStatement } from "../../platform/platform.ts";
+import { isBlocked } from "../shared/columns.ts";
 import { explain, isBusy } from "./failure.ts";
-import { ENQUEUE_SQL, isBlocked, jobColumns } from "./insert.ts";
+import { ENQUEUE_SQL, jobColumns } from "./insert.ts";
 
 /** What marks a file as a store, and the schema that this lease knows. */
 export const APPLICATION_ID = 0x4c454153;
@@ -36,9 +37,9 @@ const INSERT_IF_OURS = ENQUEUE_SQL.insertJob.replace("VALUES (", "SELECT ").repl
  */
 export function quickEnqueue(files: QuickFiles, file: string, job: NewJob, now_ms: number): number | null {
   if (job.key !== null || job.input !== null || isBlocked(job)) return null;
-  const place = quickPlace(files, file);
-  const opened = place === null ? null : open(place.path);
-  if (place === null || opened === null) return null;
+  const location = quickLocation(files, file);
+  const opened = location === null ? null : open(location.path);
+  if (location === null || opened === null) return null;
   const { database, insert } = opened;
   let added: ReturnType<SqlStatement["run"]>;
   try {
@@ -47,9 +48,9 @@ export function quickEnqueue(files: QuickFiles, file: string, job: NewJob, now_m
     database.close();
     // After any other error the job may be there all the same: who is told can look, but must not find it twice.
     if (isBusy(error)) return null;
-    throw explain(error, place.path);
+    throw explain(error, location.path);
   }
-  if (added.changes > 0 && place.wal_bytes <= SHORT_WAL_BYTES) return added.last_id;
+  if (added.changes > 0 && location.wal_bytes <= SHORT_WAL_BYTES) return added.last_id;
   closeAndFold(database);
   return added.changes > 0 ? added.last_id : null;
 }
@@ -83,14 +84,14 @@ const FOLDER = 0o040000;
 const FILE = 0o100000;
 const OTHERS_WRITE = 0o022;
 
-export interface QuickPlace {
+export interface QuickLocation {
   /** The real path of the store. */
   path: string;
   wal_bytes: number;
 }
 
 /** Null when it takes a closer look. */
-export function quickPlace(files: QuickFiles, file: string): QuickPlace | null {
+export function quickLocation(files: QuickFiles, file: string): QuickLocation | null {
   const path = file.includes("\0") ? null : files.realPath(file);
   if (path === null) return null;
   const folder = path.slice(0, path.lastIndexOf("/")) || "/";

@@ -1,19 +1,21 @@
-/** A person's word: finished jobs become pending again. */
+/** A person's word: finished jobs become pending with all their retries, unless a live job has their key. */
 
-import type { StateName } from "../../core/job.ts";
+import { retryAnswer } from "../shared/verdicts.ts";
 import type { RetryAnswer } from "../store.ts";
-import type { Statements } from "./connection.ts";
+import { stateOf } from "./cancel.ts";
+import type { Database } from "./connection.ts";
 
-export function retry(statements: Statements, ids: readonly number[], now_ms: number): RetryAnswer[] {
+const RETRY = `UPDATE jobs SET state = 'pending', run_at_ms = ?2, failures = 0, finished_at_ms = NULL, cause = NULL,
+  exit_code = NULL, error = NULL, output = NULL, reason = NULL
+  WHERE id = ?1 AND state IN ('completed', 'failed', 'cancelled')
+    AND NOT EXISTS (SELECT 1 FROM jobs AS other WHERE other.key = jobs.key
+      AND other.state IN ('blocked', 'scheduled', 'pending', 'running'))`;
+
+export function retry(db: Database, ids: readonly number[]): RetryAnswer[] {
+  const now_ms = db.now_ms();
   return ids.map((id) => {
-    const state = stateOf(statements, id);
-    if (state === null) return { id, status: "unknown", state };
-    if (statements.get("retry").run(id, now_ms).changes > 0) return { id, status: "pending", state };
-    const finished = state === "completed" || state === "failed" || state === "cancelled";
-    return { id, status: finished ? "key_taken" : "not_finished", state };
+    const before = stateOf(db, id);
+    const pending = db.sql(RETRY).run(id, now_ms).changes > 0;
+    return retryAnswer(id, before, !pending);
   });
-}
-
-export function stateOf(statements: Statements, id: number): StateName | null {
-  return (statements.get("fence").get(id)?.["state"] ?? null) as StateName | null;
 }

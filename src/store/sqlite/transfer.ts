@@ -3,7 +3,8 @@
 import type { SqlRow } from "../../platform/platform.ts";
 import type { Cell, Kind, NextIds, Row, Transfer } from "../copy/transfer.ts";
 import { KINDS, SHAPES } from "../copy/transfer.ts";
-import type { Statements } from "./connection.ts";
+import type { Database } from "./connection.ts";
+import { SQL } from "./statements.ts";
 import type { Writer } from "./writer.ts";
 import { RANK } from "./writer.ts";
 
@@ -13,49 +14,49 @@ function selectSql(kind: Kind, behind: boolean): string {
   const { columns, key } = SHAPES[kind];
   const names = Object.keys(columns);
   const keys = names.slice(0, key);
-  const places = keys.map((_, index) => `?${index + 1}`);
-  const where = behind ? `WHERE (${keys.join(", ")}) > (${places.join(", ")})` : "";
+  const params = keys.map((_, index) => `?${index + 1}`);
+  const where = behind ? `WHERE (${keys.join(", ")}) > (${params.join(", ")})` : "";
   const limit = behind ? key + 1 : 1;
   return `SELECT ${names.join(", ")} FROM ${kind} ${where} ORDER BY ${keys.join(", ")} LIMIT ?${limit}`;
 }
 
 function insertSql(kind: Kind): string {
   const names = Object.keys(SHAPES[kind].columns);
-  const places = names.map((_, index) => `?${index + 1}`);
-  return `INSERT INTO ${kind} (${names.join(", ")}) VALUES (${places.join(", ")})`;
+  const params = names.map((_, index) => `?${index + 1}`);
+  return `INSERT INTO ${kind} (${names.join(", ")}) VALUES (${params.join(", ")})`;
 }
 
 export class SqliteTransfer implements Transfer {
-  readonly #statements: Statements;
+  readonly #db: Database;
   readonly #writer: Writer;
 
-  constructor(statements: Statements, writer: Writer) {
-    this.#statements = statements;
+  constructor(db: Database, writer: Writer) {
+    this.#db = db;
     this.#writer = writer;
   }
 
   async read(kind: Kind, behind: Row | null, limit: number): Promise<Row[]> {
     const names = Object.keys(SHAPES[kind].columns);
     const key = behind?.slice(0, SHAPES[kind].key) ?? [];
-    const rows = this.#statements.sql(selectSql(kind, behind !== null)).all(...key, limit);
+    const rows = this.#db.sql(selectSql(kind, behind !== null)).all(...key, limit);
     return rows.map((row: SqlRow) => names.map((name) => row[name] as Cell));
   }
 
   async write(kind: Kind, rows: readonly Row[]): Promise<void> {
     await this.#writer.write(RANK.normal, () => {
-      const insert = this.#statements.sql(insertSql(kind));
+      const insert = this.#db.sql(insertSql(kind));
       for (const row of rows) insert.run(...row);
     });
   }
 
   async clear(): Promise<void> {
     await this.#writer.write(RANK.normal, () => {
-      for (const kind of KINDS.toReversed()) this.#statements.sql(`DELETE FROM ${kind}`).run();
+      for (const kind of KINDS.toReversed()) this.#db.sql(`DELETE FROM ${kind}`).run();
     });
   }
 
   async nextIds(): Promise<NextIds> {
-    const rows = this.#statements.sql("SELECT name, seq FROM sqlite_sequence").all();
+    const rows = this.#db.sql("SELECT name, seq FROM sqlite_sequence").all();
     const next = (name: string) => ((rows.find((row) => row["name"] === name)?.["seq"] ?? 0) as number) + 1;
     return { jobs: next("jobs"), checkpoints: next("checkpoints") };
   }
@@ -63,22 +64,22 @@ export class SqliteTransfer implements Transfer {
   async finish(next: NextIds): Promise<void> {
     await this.#writer.write(RANK.normal, () => {
       for (const [name, id] of Object.entries(next)) {
-        const { changes } = this.#statements
+        const { changes } = this.#db
           .sql("UPDATE sqlite_sequence SET seq = max(seq, ?2) WHERE name = ?1")
           .run(name, id - 1);
-        if (changes === 0) this.#statements.sql("INSERT INTO sqlite_sequence VALUES (?1, ?2)").run(name, id - 1);
+        if (changes === 0) this.#db.sql("INSERT INTO sqlite_sequence VALUES (?1, ?2)").run(name, id - 1);
       }
     });
   }
 
   async mark(): Promise<string | null> {
-    return (this.#statements.get("getMeta").get(MARK)?.["value"] ?? null) as string | null;
+    return (this.#db.sql(SQL.getMeta).get(MARK)?.["value"] ?? null) as string | null;
   }
 
   async setMark(from: string | null): Promise<void> {
     await this.#writer.write(RANK.normal, () => {
-      if (from === null) this.#statements.sql("DELETE FROM meta WHERE name = ?1").run(MARK);
-      else this.#statements.get("setMeta").run(MARK, from);
+      if (from === null) this.#db.sql("DELETE FROM meta WHERE name = ?1").run(MARK);
+      else this.#db.sql(SQL.setMeta).run(MARK, from);
     });
   }
 }
