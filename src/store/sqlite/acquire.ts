@@ -2,7 +2,7 @@
 
 import type { SqlRow } from "../../platform/platform.ts";
 import { toJob, toProcess } from "../shared/rows.ts";
-import { byTurn, setAside } from "../shared/verdicts.ts";
+import { SET_ASIDE, byTurn, setAside } from "../shared/verdicts.ts";
 import type { AcquireRequest, Acquirer, Grant } from "../store.ts";
 import type { Database } from "./connection.ts";
 import { settle } from "./settle.ts";
@@ -31,6 +31,7 @@ export function acquire(db: Database, request: AcquireRequest): Grant[] | null {
   const grants: Grant[] = [];
   for (let granted = 0; grants.length < request.count;) {
     const rows = nextRows(db, request, request.count - grants.length, now_ms);
+    if (rows === null) return grants.length === 0 ? null : grants;
     if (rows.length === 0) break;
     for (const row of rows) grants.push(...toGrants(db, row, request, now_ms));
     granted += rows.length;
@@ -40,15 +41,15 @@ export function acquire(db: Database, request: AcquireRequest): Grant[] | null {
   return grants;
 }
 
-/** Of every queue, only the first in turn: the next may be in another. */
-function nextRows(db: Database, request: AcquireRequest, count: number, now_ms: number): SqlRow[] {
+/** Of every queue, only the first in turn: the next may be in another. Null when some had to be set aside first. */
+function nextRows(db: Database, request: AcquireRequest, count: number, now_ms: number): SqlRow[] | null {
   if (request.queues === null) {
     const queue = firstReady(db, null, request.task)?.["queue"] as string | undefined;
     return queue === undefined ? [] : acquireFrom(db, queue, 1, request, now_ms);
   }
   for (const queue of request.queues) {
     const rows = acquireFrom(db, queue, count, request, now_ms);
-    if (rows.length > 0) return rows;
+    if (rows === null || rows.length > 0) return rows;
   }
   return [];
 }
@@ -71,16 +72,31 @@ export function mayAcquire(db: Database, request: AcquireRequest): boolean {
   return request.queues.some((queue) => db.sql(SQL.anyReady).get(queue) !== null);
 }
 
-function acquireFrom(db: Database, queue: string, count: number, request: AcquireRequest, now_ms: number): SqlRow[] {
+function acquireFrom(
+  db: Database,
+  queue: string,
+  count: number,
+  request: AcquireRequest,
+  now_ms: number,
+): SqlRow[] | null {
   const { holder, lease_ms, task } = request;
   const all = (name: "ready" | "acquire") => {
     const params = [holder, now_ms, lease_ms, queue, count];
     return task === null ? db.sql(SQL[name]).all(...params) : db.sql(SQL[`${name}Task`]).all(...params, task);
   };
-  if (count > FEW) return all("acquire").toSorted(byTurn);
-  const granted = all("ready").map(({ id = null }) => db.sql(SQL.acquireOne).get(holder, now_ms, lease_ms, id));
+  const rows = all(count > FEW ? "acquire" : "ready");
+  const safe = rows.filter(({ id }) => Number.isSafeInteger(id));
+  if (safe.length < rows.length) db.sql(END_UNSAFE).run(now_ms);
+  if (safe.length === 0 && rows.length > 0) return null;
+  if (count > FEW) return safe.toSorted(byTurn);
+  const granted = safe.map(({ id = null }) => db.sql(SQL.acquireOne).get(holder, now_ms, lease_ms, id));
   return granted.filter((row) => row !== null);
 }
+
+/** Jobs with ids that no number holds: nobody can name them, so that they can be set aside only all at once. */
+const END_UNSAFE = `UPDATE jobs SET state = 'failed', finished_at_ms = ?1, cause = '${SET_ASIDE}',
+  error = 'damaged: id is out of range', holder = NULL, expires_at_ms = NULL, cancel_requested_at_ms = NULL
+  WHERE (id > ${Number.MAX_SAFE_INTEGER} OR id < ${-Number.MAX_SAFE_INTEGER}) AND state IN ('pending', 'running')`;
 
 /** The pending job whose turn is first among these queues, or among all; paused ones don't count. */
 export function firstReady(db: Database, queues: readonly string[] | null, task: string | null): SqlRow | null {
