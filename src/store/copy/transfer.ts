@@ -3,6 +3,8 @@
  * Rows of a kind come in the order of their key, the same in every engine, so that two stores can be compared.
  */
 
+import { LeaseError, errorText } from "../../core/errors.ts";
+
 export const KINDS = [
   "jobs",
   "inputs",
@@ -92,6 +94,18 @@ export const SHAPES: Readonly<Record<Kind, Shape>> = {
   queues: { key: 1, columns: { name: "text", paused_at_ms: "int" } },
   learned: { key: 1, columns: { subject: "text", runs: "int", gaps: "text", lease_ms: "int" } },
 };
+
+/** For a row that a store does not take: whose it is, and what to do. Only a damaged one is refused. */
+export function refusedRow(kind: Kind, row: Row, location: string, error: unknown): LeaseError {
+  const keys = Object.keys(SHAPES[kind].columns).slice(0, SHAPES[kind].key);
+  const key = keys.map((name, index) => `${name} ${String(row[index])}`).join(", ");
+  const whose = kind === "jobs" ? `job ${String(row[0])}` : `a row of ${kind} (${key})`;
+  const [why] = errorText(error).split("\n");
+  const advice = "it is damaged: `lease cancel` the job if it has not ended, `lease prune` it, and copy again";
+  return new LeaseError("store_failed", `${whose} can't be copied to ${location} (${why}): ${advice}`, {
+    cause: error,
+  });
+}
 
 /** The ids that would be given out next: those of deleted jobs must not come back. */
 export interface NextIds {

@@ -59,6 +59,11 @@ export function isUncertain(error: unknown): boolean {
   return LOST.has(code) || code === "57P01" || code === "57P02";
 }
 
+/** Whether a value does not fit its column, or breaks a rule of its table. */
+export function isRefusedValue(error: unknown): boolean {
+  return /^2[23]/.test(codeOf(error instanceof LeaseError ? error.cause : error));
+}
+
 const MEANINGS: Readonly<Record<string, readonly [ErrorCode, string]>> = {
   "28P01": ["store_path", "refuses the password: put it into the URL, PGPASSWORD or ~/.pgpass"],
   "28000": ["store_path", "does not let this user in: check the user's name and pg_hba.conf"],

@@ -1,7 +1,8 @@
 /** The rows of a PostgreSQL store, for `lease copy`. */
 
 import type { Cell, Kind, NextIds, Row, Transfer } from "../copy/transfer.ts";
-import { KINDS, SHAPES } from "../copy/transfer.ts";
+import { KINDS, SHAPES, refusedRow } from "../copy/transfer.ts";
+import { isRefusedValue } from "./failure.ts";
 import { bytes, numbers, texts } from "./session/arrays.ts";
 import type { Session } from "./session/session.ts";
 import { SQL } from "./statements.ts";
@@ -74,7 +75,22 @@ export class PostgresTransfer implements Transfer {
 
   async write(kind: Kind, rows: readonly Row[]): Promise<void> {
     // A lost answer can't be told from a lost request here; whoever copies begins again.
-    await this.#session.run((db) => db.query(insertSql(kind), listsOf(kind, rows)), { once: true });
+    const insert = (some: readonly Row[]) =>
+      this.#session.run((db) => db.query(insertSql(kind), listsOf(kind, some)), { once: true });
+    try {
+      await insert(rows);
+    } catch (error) {
+      if (!isRefusedValue(error)) throw error;
+      // Which of them it was is found by trying them one by one.
+      for (const row of rows) {
+        await insert([row]).catch((reason: unknown) => {
+          throw isRefusedValue(reason)
+            ? refusedRow(kind, row, this.#session.location, (reason as Error).cause)
+            : reason;
+        });
+      }
+      throw error;
+    }
   }
 
   async clear(): Promise<void> {

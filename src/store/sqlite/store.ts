@@ -194,6 +194,6 @@ function upkeep(calls: Calls): Upkeep {
       writer.outside(() => db.sql("PRAGMA wal_checkpoint(TRUNCATE)").all());
     },
     diagnose: async () => diagnose(db, location),
-    transfer: async () => new SqliteTransfer(db, writer),
+    transfer: async () => new SqliteTransfer(db, writer, location),
   };
 }

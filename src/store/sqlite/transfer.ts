@@ -1,9 +1,10 @@
 /** The rows of a SQLite store, for `lease copy`. */
 
-import type { SqlRow } from "../../platform/platform.ts";
+import type { SqlRow, SqlStatement } from "../../platform/platform.ts";
 import type { Cell, Kind, NextIds, Row, Transfer } from "../copy/transfer.ts";
-import { KINDS, SHAPES } from "../copy/transfer.ts";
+import { KINDS, SHAPES, refusedRow } from "../copy/transfer.ts";
 import type { Database } from "./connection.ts";
+import { isStoreFailure } from "./failure.ts";
 import { SQL } from "./statements.ts";
 import type { Writer } from "./writer.ts";
 import { RANK } from "./writer.ts";
@@ -29,8 +30,10 @@ function insertSql(kind: Kind): string {
 export class SqliteTransfer implements Transfer {
   readonly #db: Database;
   readonly #writer: Writer;
+  readonly #location: string;
 
-  constructor(db: Database, writer: Writer) {
+  constructor(db: Database, writer: Writer, location: string) {
+    this.#location = location;
     this.#db = db;
     this.#writer = writer;
   }
@@ -45,8 +48,16 @@ export class SqliteTransfer implements Transfer {
   async write(kind: Kind, rows: readonly Row[]): Promise<void> {
     await this.#writer.write(RANK.normal, () => {
       const insert = this.#db.sql(insertSql(kind));
-      for (const row of rows) insert.run(...row);
+      for (const row of rows) this.#insert(insert, kind, row);
     });
+  }
+
+  #insert(insert: SqlStatement, kind: Kind, row: Row): void {
+    try {
+      insert.run(...row);
+    } catch (error) {
+      throw isStoreFailure(error) ? error : refusedRow(kind, row, this.#location, error);
+    }
   }
 
   async clear(): Promise<void> {
