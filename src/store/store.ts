@@ -103,7 +103,7 @@ export interface Sweeper {
   promote(): Promise<number>;
 
   /**
-   * For a sweep on a store that shares this machine's clock: whether that has jumped ahead within the last `hold_ms`, as
+   * For a sweep on a store that shares this machine's clock: whether that has jumped forward within the last `hold_ms`, as
    * far as anybody on the machine has noticed. Leases that seem to have ended may then be alive. After a jump back,
    * leases are cut to their length from now.
    */
@@ -152,7 +152,7 @@ export interface Reader {
   /** How many finished jobs needed how many retries. */
   retryCounts(): Promise<{ retries: number; jobs: number }[]>;
 
-  /** What the acquirer of these queues still has ahead of it. */
+  /** What is left for the acquirer of these queues. */
   backlog(query: BacklogQuery): Promise<Backlog>;
 
   /** The highest priority among the pending jobs that could be acquired; null: none is pending. */

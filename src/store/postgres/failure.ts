@@ -3,8 +3,7 @@
  * statement was carried out, and what to tell people about the rest.
  */
 
-import type { ErrorCode } from "../../core/errors.ts";
-import { LeaseError, errorText } from "../../core/errors.ts";
+import { LeaseError, errorText, type ErrorCode } from "../../core/errors.ts";
 
 /** Of the driver and of the system: the connection is gone, or could not be made. */
 const LOST = new Set([
@@ -41,7 +40,7 @@ export function codeOf(error: unknown): string {
 }
 
 /** Whether the connection itself is gone, or could not be made. */
-export function isLoss(error: unknown): boolean {
+export function isConnectionLoss(error: unknown): boolean {
   const code = codeOf(error);
   return LOST.has(code) || UNREACHABLE.has(code) || SERVER_AWAY.has(code);
 }

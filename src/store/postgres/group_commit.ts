@@ -14,15 +14,12 @@ import type {
   SettleAnswer,
   SettleRequest,
 } from "../store.ts";
-import type { Acquired } from "./acquire.ts";
-import { PROMOTE_LIMIT, acquire, promote } from "./acquire.ts";
-import type { TimedExtend } from "./extend.ts";
-import { extend, inRounds, noteProcess } from "./extend.ts";
+import { PROMOTE_LIMIT, acquire, promote, type Acquired } from "./acquire.ts";
+import { extend, inRounds, noteProcess, type TimedExtend } from "./extend.ts";
 import { appendLogs } from "./logs.ts";
 import type { Connection } from "./session/link.ts";
 import type { Session } from "./session/session.ts";
-import type { EndWriter } from "./settle.ts";
-import { settle } from "./settle.ts";
+import { settle, type EndWriter } from "./settle.ts";
 import { SQL } from "./statements.ts";
 
 interface Waiting<Q, A> {

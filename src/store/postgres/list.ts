@@ -1,10 +1,10 @@
 /** Lists of jobs. */
 
 import type { Job } from "../../core/job.ts";
-import type { ListQuery } from "../queries.ts";
-import { SHOWN, narrowList, orderOf } from "../shared/filters.ts";
+import type { ListQuery, Selection } from "../queries.ts";
+import { Conditions, SHOWN, narrowList, orderOf } from "../shared/filters.ts";
 import { toJob } from "../shared/rows.ts";
-import { select } from "./read.ts";
+import { numbers, texts } from "./session/arrays.ts";
 import type { Connection } from "./session/link.ts";
 import { SELECT_JOB } from "./statements.ts";
 
@@ -15,4 +15,13 @@ export async function list(db: Connection, query: ListQuery): Promise<Job[]> {
   narrowList(only, query);
   const text = `${SELECT_JOB} ${only.where()} ORDER BY ${orderOf(query)} LIMIT ${only.bind(query.limit)}`;
   return (await db.query(text, only.params)).map(toJob);
+}
+
+/** With placeholders and lists as this engine has them. */
+export function select({ ids, queues, task }: Selection): Conditions {
+  const only = new Conditions("$");
+  if (ids) only.add("id = ANY (?::bigint[])", numbers(ids));
+  if (queues) only.add("queue = ANY (?::text[])", texts(queues));
+  if (task !== undefined) only.add("task = ?", task);
+  return only;
 }

@@ -1,4 +1,4 @@
-/** What jobs print, in pieces. */
+/** What jobs print, in pieces: kept while they hold their lease, and trimmed to their limit. */
 
 import type { LogChunk } from "../../core/records.ts";
 import type { SqlRow } from "../../platform/platform.ts";
@@ -40,10 +40,7 @@ export async function lastLogs(
     numbers(running.map((row) => row["attempt"] as number)),
     count,
   ]);
-  const chunks = rows.map(({ job_id, ...chunk }) => ({
-    job_id,
-    chunk: chunk as unknown as LogChunk,
-  }));
+  const chunks = rows.map(({ job_id, ...chunk }) => ({ job_id, chunk: chunk as unknown as LogChunk }));
   const grouped = Map.groupBy(chunks, ({ job_id }) => job_id as number);
   return new Map([...grouped].map(([job, pieces]) => [job, pieces.map(({ chunk }) => chunk)]));
 }

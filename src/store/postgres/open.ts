@@ -10,8 +10,7 @@ import type { Store } from "../store.ts";
 import { UNDEFINED_SCHEMA, UNDEFINED_TABLE, codeOf, explain } from "./failure.ts";
 import { MIGRATIONS, migrate, versionOf } from "./schema.ts";
 import { Session } from "./session/session.ts";
-import type { Target } from "./session/url.ts";
-import { parseTarget } from "./session/url.ts";
+import { parseTarget, type Target } from "./session/url.ts";
 import { postgresStore } from "./store.ts";
 
 export interface OpenPostgresOptions {

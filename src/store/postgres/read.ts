@@ -7,18 +7,10 @@ import type { Attempt, Checkpoint, QueueCount } from "../../core/records.ts";
 import type { Backlog, BacklogQuery, CheckpointQuery, LeaseHealth, Selection, UnmetDependency } from "../queries.ts";
 import { Conditions, narrowCheckpoints } from "../shared/filters.ts";
 import { toAttempt, toCheckpoint, toJob } from "../shared/rows.ts";
+import { select } from "./list.ts";
 import { numbers, texts } from "./session/arrays.ts";
 import type { Connection } from "./session/link.ts";
 import { SELECT_JOB, SQL } from "./statements.ts";
-
-/** Placeholder and lists as this engine has them. */
-export function select({ ids, queues, task }: Selection): Conditions {
-  const only = new Conditions("$");
-  if (ids) only.add("id = ANY (?::bigint[])", numbers(ids));
-  if (queues) only.add("queue = ANY (?::text[])", texts(queues));
-  if (task !== undefined) only.add("task = ?", task);
-  return only;
-}
 
 export async function jobs(db: Connection, ids: readonly number[]): Promise<(Job | null)[]> {
   if (ids.length === 0) return [];
@@ -99,7 +91,7 @@ const LEASES = `SELECT count(*) AS held, count(*) FILTER (WHERE expires_at_ms < 
     min(expires_at_ms) FILTER (WHERE expires_at_ms >= clock.ms) AS next_expires_at_ms
   FROM (SELECT lease.now_ms() AS ms OFFSET 0) AS clock JOIN lease.jobs ON state = 'running'`;
 
-export async function leases(db: Connection): Promise<LeaseHealth> {
+export async function leaseHealth(db: Connection): Promise<LeaseHealth> {
   const [row] = await db.query(LEASES);
   return row as unknown as LeaseHealth;
 }

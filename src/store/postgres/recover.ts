@@ -9,11 +9,10 @@ import { addTotals } from "../shared/verdicts.ts";
 import type { RecoverRequest } from "../store.ts";
 import { inRounds } from "./extend.ts";
 import { lastLogs } from "./logs.ts";
+import { lockMeta } from "./schema.ts";
 import { numbers, texts } from "./session/arrays.ts";
 import type { Connection } from "./session/link.ts";
-import { lockMeta } from "./session/meta.ts";
-import type { EndWriter } from "./settle.ts";
-import { endAll } from "./settle.ts";
+import { endAll, type EndWriter } from "./settle.ts";
 import { SELECT_JOB, SQL } from "./statements.ts";
 
 /** Running jobs are few, and no index has to be kept for this with every beat. */

@@ -1,4 +1,8 @@
-/** A person's word: finished jobs become pending with all their retries, unless a live job has their key. */
+/**
+ * A person's word: finished jobs become pending with all their retries, unless a live job has their key. What they
+ * printed and their attempts stay, and the next attempt goes on from the last progress. What can't be retried is
+ * answered with why, and keeps none of the others from it.
+ */
 
 import type { StateName } from "../../core/job.ts";
 import { retryAnswer } from "../shared/verdicts.ts";

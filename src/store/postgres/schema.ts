@@ -11,7 +11,9 @@
  *   - Time comes from one function, the database's clock.
  */
 
+import type { GenericSchema, InferOutput } from "valibot";
 import { LeaseError } from "../../core/errors.ts";
+import { fromJson } from "../shared/schemas.ts";
 import type { Connection } from "./session/link.ts";
 import type { Session } from "./session/session.ts";
 import type { Target } from "./session/url.ts";
@@ -189,4 +191,17 @@ async function refuseForeign(db: Connection, schema: string, location: string): 
     "store_not_database",
     `schema ${schema} of ${location} belongs to another program: name another with ?schema=`,
   );
+}
+
+const CLAIM_META = "INSERT INTO lease.meta (name, value) VALUES ($1, 'null') ON CONFLICT DO NOTHING";
+
+/** A small fact about the store, which nobody else changes until the transaction ends. Null when there is none yet, or none that can be read. */
+export async function lockMeta<S extends GenericSchema>(
+  db: Connection,
+  name: string,
+  schema: S,
+): Promise<InferOutput<S> | null> {
+  await db.query(CLAIM_META, [name]);
+  const [row] = await db.query(`${SQL.getMeta} FOR UPDATE`, [name]);
+  return fromJson(schema, row?.["value"]);
 }

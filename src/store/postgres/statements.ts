@@ -6,6 +6,7 @@
 
 import type { NewJob } from "../../core/job.ts";
 import { UNLEARNED_LEASE_MS } from "../../core/learning.ts";
+import { SHAPES } from "../copy/transfer.ts";
 import { LONGEST_LEASE_MS, MOST_GRANTS, envColumn, isBlocked, leaseColumn, settingsColumn } from "../shared/columns.ts";
 import { stateColumns } from "../shared/rows.ts";
 import { auditText } from "../shared/verdicts.ts";
@@ -55,25 +56,12 @@ export const ENDS = new Columns<SettleRequest | RecoverRequest>({
   expires_at_ms: number((request) => ("expires_at_ms" in request ? request.expires_at_ms : null)),
 });
 
-const JOB_COLUMNS = [
-  "id state queue priority run_at_ms token failures retries lease_ms holder expires_at_ms cancel_requested_at_ms",
-  "created_at_ms started_at_ms finished_at_ms last_beat_at_ms task key argv cwd settings env progress message cause",
-  "exit_code error output reason",
-]
-  .join(" ")
-  .split(" ");
+const JOB_COLUMNS = Object.keys(SHAPES.jobs.columns);
 
 /** Of a job that has just been granted, these are known. */
-const FRESH_COLUMNS = new Set([
-  "state",
-  "holder",
-  "cancel_requested_at_ms",
-  "finished_at_ms",
-  "last_beat_at_ms",
-  "progress",
-  "message",
-  "reason",
-]);
+const FRESH_COLUMNS = new Set(
+  "state holder cancel_requested_at_ms finished_at_ms last_beat_at_ms progress message reason".split(" "),
+);
 
 const columnsOf = (job: string) => JOB_COLUMNS.map((column) => `${job}.${column}`).join(", ");
 

@@ -21,8 +21,7 @@ import { expired, noteRecovery, recover, recovery } from "./recover.ts";
 import { retry } from "./retry.ts";
 import type { Connection } from "./session/link.ts";
 import type { CallOptions, Session } from "./session/session.ts";
-import type { Notice } from "./watch.ts";
-import { Notifications } from "./watch.ts";
+import { Notifications, type Notice } from "./watch.ts";
 import { saveWorker, workers } from "./workers.ts";
 
 const ONCE = { once: true };
@@ -169,7 +168,7 @@ function reader(calls: Calls): Reader {
     checkpoints: calls.plain(read.checkpoints),
     logs: calls.plain(logs),
     counts: calls.plain(read.counts),
-    leases: calls.plain(read.leases),
+    leases: calls.plain(read.leaseHealth),
     parents: calls.plain(read.parents),
     learned: calls.plain(learned),
     pausedQueues: calls.plain(pausedQueues),

@@ -1,6 +1,6 @@
 /** The rows of a PostgreSQL store, for `lease copy`. */
 
-import type { Cell, Kind, NextIds, Row, Transfer } from "../copy/transfer.ts";
+import type { Kind, NextIds, Transfer, TransferCell, TransferRow } from "../copy/transfer.ts";
 import { KINDS, SHAPES, refusedRow } from "../copy/transfer.ts";
 import { isRefusedValue } from "./failure.ts";
 import { bytes, numbers, texts } from "./session/arrays.ts";
@@ -41,9 +41,9 @@ function insertSql(kind: Kind): string {
   return `INSERT INTO lease.${kind} (${Object.keys(columns).join(", ")}) ${given} SELECT * FROM unnest(${lists.join(", ")})`;
 }
 
-function listsOf(kind: Kind, rows: readonly Row[]): string[] {
+function listsOf(kind: Kind, rows: readonly TransferRow[]): string[] {
   return Object.values(SHAPES[kind].columns).map((type, index) => {
-    const cells = rows.map((row) => row[index] as Cell);
+    const cells = rows.map((row) => row[index] as TransferCell);
     if (type === "text") return texts(cells as string[]);
     return type === "bytes" ? bytes(cells as Uint8Array[]) : numbers(cells as number[]);
   });
@@ -66,16 +66,16 @@ export class PostgresTransfer implements Transfer {
     this.#session = session;
   }
 
-  async read(kind: Kind, behind: Row | null, limit: number): Promise<Row[]> {
+  async read(kind: Kind, behind: TransferRow | null, limit: number): Promise<TransferRow[]> {
     const names = Object.keys(SHAPES[kind].columns);
     const key = behind?.slice(0, SHAPES[kind].key) ?? [];
     const rows = await this.#sql(selectSql(kind, behind !== null), [...key, limit]);
-    return rows.map((row) => names.map((name) => row[name] as Cell));
+    return rows.map((row) => names.map((name) => row[name] as TransferCell));
   }
 
-  async write(kind: Kind, rows: readonly Row[]): Promise<void> {
+  async write(kind: Kind, rows: readonly TransferRow[]): Promise<void> {
     // A lost answer can't be told from a lost request here; whoever copies begins again.
-    const insert = (some: readonly Row[]) =>
+    const insert = (some: readonly TransferRow[]) =>
       this.#session.run((db) => db.query(insertSql(kind), listsOf(kind, some)), { once: true });
     try {
       await insert(rows);
@@ -119,7 +119,7 @@ export class PostgresTransfer implements Transfer {
     else await this.#sql(SQL.setMeta, [MARK, from]);
   }
 
-  #sql(text: string, params: readonly Cell[]) {
+  #sql(text: string, params: readonly TransferCell[]) {
     return this.#session.run((db) => db.query(text, params));
   }
 }

@@ -2,8 +2,8 @@
 
 import { LAST_TRIM } from "../shared/schemas.ts";
 import { trimFrom } from "../shared/verdicts.ts";
+import { lockMeta } from "./schema.ts";
 import type { Connection } from "./session/link.ts";
-import { lockMeta } from "./session/meta.ts";
 import { SQL } from "./statements.ts";
 
 /** Not the progress that the next attempt of an unfinished job starts from. */

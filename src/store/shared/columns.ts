@@ -1,7 +1,6 @@
 /** What a new job is as columns, and whom it waits for. Settings are stored as what differs from the defaults: a default job costs no text. */
 
-import type { JobSettings, NewJob } from "../../core/job.ts";
-import { DEFAULT_SETTINGS } from "../../core/job.ts";
+import { DEFAULT_SETTINGS, type JobSettings, type NewJob } from "../../core/job.ts";
 
 type Text = string | null;
 type Int = number | null;

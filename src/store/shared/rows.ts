@@ -7,24 +7,22 @@
  */
 
 import * as v from "valibot";
-import type { Job, JobState, StateName } from "../../core/job.ts";
-import { DEFAULT_SETTINGS, isFinished } from "../../core/job.ts";
-import type { Learned } from "../../core/learning.ts";
-import { conclude } from "../../core/learning.ts";
+import { DEFAULT_SETTINGS, isFinished, type Job, type JobState, type StateName } from "../../core/job.ts";
+import { conclude, type Learned } from "../../core/learning.ts";
 import type { Attempt, Checkpoint, ProcessIdentity, WorkerRecord } from "../../core/records.ts";
 import type { SqlRow, SqlValue } from "../../platform/platform.ts";
 import { LEASE_AUTO } from "./columns.ts";
-import type { Values } from "./schemas.ts";
-import { ATTEMPT, CHECKPOINT, JOB_COLUMNS, JOB_JSON, LEARNED, PROCESS, Table, WORKER } from "./schemas.ts";
+import type { ColumnValues } from "./schemas.ts";
+import { ATTEMPT, CHECKPOINT, JOB_COLUMNS, JOB_JSON, LEARNED, PROCESS, RowTable, WORKER } from "./schemas.ts";
 
 /** How an error begins that says what of a row can't be read. */
 export const DAMAGED = "damaged: ";
 
-type Scalars = Values<typeof JOB_COLUMNS>;
-type JsonColumns = Values<typeof JOB_JSON>;
+type Scalars = ColumnValues<typeof JOB_COLUMNS>;
+type JsonColumns = ColumnValues<typeof JOB_JSON>;
 
-const SCALARS = new Table(JOB_COLUMNS);
-const JOB = new Table({ ...JOB_JSON, ...JOB_COLUMNS });
+const SCALARS = new RowTable(JOB_COLUMNS);
+const JOB = new RowTable({ ...JOB_JSON, ...JOB_COLUMNS });
 
 export function toJob(row: SqlRow): Job {
   const json = SCALARS.isReadable(row) ? readJson(row) : null;

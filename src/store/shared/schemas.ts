@@ -13,34 +13,34 @@ import { BEATS, CAUSES, STATE_NAMES } from "../../core/job.ts";
 import type { SqlRow, SqlValue } from "../../platform/platform.ts";
 import { LONGEST_LEASE_MS, MOST_GRANTS } from "./columns.ts";
 
-export interface Column<T> {
+export interface RowColumn<T> {
   schema: v.GenericSchema<unknown, T>;
   test: (value: SqlValue | undefined) => boolean;
   /** What stands for one that can't be read. */
   instead: T;
 }
 
-type Columns = Readonly<Record<string, Column<unknown>>>;
-export type Values<C extends Columns> = { [name in keyof C]: C[name] extends Column<infer T> ? T : never };
+type Columns = Readonly<Record<string, RowColumn<unknown>>>;
+export type ColumnValues<C extends Columns> = { [name in keyof C]: C[name] extends RowColumn<infer T> ? T : never };
 
 /** The columns of a kind of row. */
-export class Table<C extends Columns> {
+export class RowTable<C extends Columns> {
   /** A row of which nothing can be read. */
-  readonly instead: Values<C>;
+  readonly instead: ColumnValues<C>;
   readonly #names: readonly string[];
-  readonly #columns: readonly Column<unknown>[];
+  readonly #columns: readonly RowColumn<unknown>[];
 
   constructor(columns: C) {
     this.instead = Object.fromEntries(
       Object.entries(columns).map(([name, { instead }]) => [name, instead]),
-    ) as Values<C>;
+    ) as ColumnValues<C>;
     this.#names = Object.keys(columns);
     this.#columns = Object.values(columns);
   }
 
   /** The row itself where it is right at a glance, as most are; or else what can be read of it, and what is wrong. */
-  read(row: SqlRow): { values: Values<C>; damage: string | null } {
-    if (this.isReadable(row)) return { values: row as Values<C>, damage: null };
+  read(row: SqlRow): { values: ColumnValues<C>; damage: string | null } {
+    if (this.isReadable(row)) return { values: row as ColumnValues<C>, damage: null };
     const values: Record<string, unknown> = {};
     let damage: string | null = null;
     for (const [index, { schema, instead }] of this.#columns.entries()) {
@@ -49,7 +49,7 @@ export class Table<C extends Columns> {
       values[name] = found.success ? found.output : instead;
       if (!found.success) damage ??= damageOf(name, found.issues[0]);
     }
-    return { values: values as Values<C>, damage };
+    return { values: values as ColumnValues<C>, damage };
   }
 
   isReadable(row: SqlRow): boolean {
@@ -78,7 +78,7 @@ export function fromJson<S extends v.GenericSchema>(schema: S, text: unknown): v
 /** The last millisecond that a Date can show. */
 const LATEST_MS = 8_640_000_000_000_000;
 
-function numberIn(from: number, to: number, instead = 0): Column<number> {
+function numberIn(from: number, to: number, instead = 0): RowColumn<number> {
   const schema = v.pipe(v.number(), v.integer(), v.minValue(from), v.maxValue(to));
   return {
     schema,
@@ -87,21 +87,21 @@ function numberIn(from: number, to: number, instead = 0): Column<number> {
   };
 }
 
-function wordOf<const W extends readonly string[]>(words: W, instead: W[number]): Column<W[number]> {
+function wordOf<const W extends readonly string[]>(words: W, instead: W[number]): RowColumn<W[number]> {
   const known: ReadonlySet<unknown> = new Set(words);
   return { schema: v.picklist(words), test: (value) => known.has(value), instead };
 }
 
-function orNull<T>({ schema, test }: Column<T>): Column<T | null> {
+function orNull<T>({ schema, test }: RowColumn<T>): RowColumn<T | null> {
   return { schema: v.nullable(schema), test: (value) => value === null || test(value), instead: null };
 }
 
 /** Parsed, which no glance does. */
-function json<T>(schema: v.GenericSchema<unknown, T>, instead: T): Column<T> {
+function json<T>(schema: v.GenericSchema<unknown, T>, instead: T): RowColumn<T> {
   return { schema: v.pipe(v.string(), v.parseJson(), schema), test: () => false, instead };
 }
 
-const string: Column<string> = { schema: v.string(), test: (value) => typeof value === "string", instead: "" };
+const string: RowColumn<string> = { schema: v.string(), test: (value) => typeof value === "string", instead: "" };
 const stringOrNull = orNull(string);
 const int = numberIn(-Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
 const intOrNull = orNull(int);
@@ -163,7 +163,7 @@ export const JOB_COLUMNS = {
   reason: stringOrNull,
 };
 
-export const ATTEMPT = new Table({
+export const ATTEMPT = new RowTable({
   attempt: int,
   worker: string,
   host: string,
@@ -179,9 +179,9 @@ export const ATTEMPT = new Table({
 });
 
 /** Pid 0 is nobody's: whether it lives can't be told. */
-export const PROCESS = new Table({ boot_id: string, pid: natural, pid_started: natural });
+export const PROCESS = new RowTable({ boot_id: string, pid: natural, pid_started: natural });
 
-export const CHECKPOINT = new Table({
+export const CHECKPOINT = new RowTable({
   id: int,
   job_id: int,
   task: stringOrNull,
@@ -192,7 +192,7 @@ export const CHECKPOINT = new Table({
 });
 
 /** One whose queues can't be read serves none, as far as can be told. */
-export const WORKER = new Table({
+export const WORKER = new RowTable({
   id: string,
   name: stringOrNull,
   host: string,
@@ -209,7 +209,7 @@ export const WORKER = new Table({
   ended: orNull(wordOf(["clean", "dead"], "dead")),
 });
 
-export const LEARNED = new Table({
+export const LEARNED = new RowTable({
   runs: natural,
   gaps: json(v.record(v.string(), v.pipe(finite, v.minValue(0))), {}),
 });

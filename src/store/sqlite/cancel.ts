@@ -1,10 +1,9 @@
 /** Waiting jobs end at once, with those that wait for them; running ones are asked to. */
 
-import type { StateName } from "../../core/job.ts";
 import { cancelAnswer } from "../shared/verdicts.ts";
 import type { CancelAnswer } from "../store.ts";
 import type { Database } from "./connection.ts";
-import { freeChildren } from "./dependencies.ts";
+import { freeChildren, stateOf } from "./dependencies.ts";
 import { ENQUEUE_SQL } from "./insert.ts";
 import { SQL } from "./statements.ts";
 
@@ -23,10 +22,6 @@ export function cancel(db: Database, ids: readonly number[], reason: string | nu
     else db.sql(REQUEST_CANCEL).run(id, now_ms, reason);
     return cancelAnswer(id, before, cancelled);
   });
-}
-
-export function stateOf(db: Database, id: number): StateName | null {
-  return (db.sql(ENQUEUE_SQL.fence).get(id)?.["state"] ?? null) as StateName | null;
 }
 
 export function cancelRequests(db: Database, holder: string): { id: number; token: number }[] {

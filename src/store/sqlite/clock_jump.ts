@@ -3,8 +3,7 @@
  * store, so that a sweep that begins after a jump knows of it as well. A sleep of the machine counts as one.
  */
 
-import type { MachineTime } from "../../core/clock.ts";
-import { JUMP_MS } from "../../core/clock.ts";
+import { JUMP_MS, type MachineTime } from "../../core/clock.ts";
 import { CLOCK_SEEN, fromJson } from "../shared/schemas.ts";
 import type { Database } from "./connection.ts";
 import { SQL } from "./statements.ts";

@@ -5,8 +5,7 @@
 
 import { LeaseError } from "../../core/errors.ts";
 import type { NewJob, StateName } from "../../core/job.ts";
-import type { DependencyKind } from "../shared/columns.ts";
-import { parentsOf } from "../shared/columns.ts";
+import { parentsOf, type DependencyKind } from "../shared/columns.ts";
 import type { Database } from "./connection.ts";
 import { ENQUEUE_SQL } from "./insert.ts";
 
@@ -35,7 +34,7 @@ export function freeChildren(db: Database, ended: number, now_ms: number): void 
 
 /** True when the child can't run any more and was cancelled, so that its own children have to be met. */
 function meet(db: Database, child: number, kind: DependencyKind, parent: number, now_ms: number): boolean {
-  const state = db.sql(ENQUEUE_SQL.fence).get(parent)?.["state"] as StateName;
+  const state = stateOf(db, parent);
   if (state === "completed" || (kind === "any" && (state === "failed" || state === "cancelled"))) {
     db.sql(ENQUEUE_SQL.unblock).run(child, now_ms);
     return false;
@@ -43,4 +42,9 @@ function meet(db: Database, child: number, kind: DependencyKind, parent: number,
   if (state !== "failed" && state !== "cancelled") return false;
   const how = state === "failed" ? "failed" : "was cancelled";
   return db.sql(ENQUEUE_SQL.doom).run(child, now_ms, `job ${parent}, which it waits for, ${how}`).changes > 0;
+}
+
+/** Null: there is no such job. */
+export function stateOf(db: Database, id: number): StateName | null {
+  return (db.sql(ENQUEUE_SQL.fence).get(id)?.["state"] ?? null) as StateName | null;
 }

@@ -1,7 +1,6 @@
 /** The health of a SQLite store: the engine, the file, its log, the disk below it. */
 
-import type { Stats } from "node:fs";
-import { statSync, statfsSync } from "node:fs";
+import { statSync, statfsSync, type Stats } from "node:fs";
 import { dirname } from "node:path";
 import type { StateName } from "../../core/job.ts";
 import type { SqlRow } from "../../platform/platform.ts";

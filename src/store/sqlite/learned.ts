@@ -1,7 +1,6 @@
 /** What runs have taught about the gaps between beats, one row per subject. */
 
-import type { Gaps, Learned } from "../../core/learning.ts";
-import { learn, subjectOf } from "../../core/learning.ts";
+import { learn, subjectOf, type Gaps, type Learned } from "../../core/learning.ts";
 import { toLearned } from "../shared/rows.ts";
 import type { Database } from "./connection.ts";
 

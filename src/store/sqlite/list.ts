@@ -4,12 +4,10 @@
  */
 
 import type { Job, ShownState } from "../../core/job.ts";
-import type { ListQuery } from "../queries.ts";
-import type { Conditions } from "../shared/filters.ts";
-import { SHOWN, SORT_COLUMNS, narrowList, orderOf } from "../shared/filters.ts";
+import type { ListQuery, Selection } from "../queries.ts";
+import { Conditions, SHOWN, SORT_COLUMNS, narrowList, orderOf } from "../shared/filters.ts";
 import { toJob } from "../shared/rows.ts";
 import type { Database } from "./connection.ts";
-import { select } from "./read.ts";
 import { SELECT_JOB } from "./statements.ts";
 
 const HELD: readonly ShownState[] = ["running", "cancelling"];
@@ -60,4 +58,15 @@ function byIndex(query: ListQuery, only: Conditions, states: readonly ShownState
       `SELECT * FROM (SELECT ${columns} FROM jobs ${only.where(SHOWN[state])} ORDER BY ${orderOf(query, "+id")} ${limit})`,
   );
   return `${parts.join(" UNION ALL ")} ORDER BY ${orderOf(query)} ${limit}`;
+}
+
+const IS_ONE_OF = "IN (SELECT value FROM json_each(?))";
+
+/** With placeholders and lists as this engine has them. */
+export function select({ ids, queues, task }: Selection): Conditions {
+  const only = new Conditions("?");
+  if (ids) only.add(`id ${IS_ONE_OF}`, JSON.stringify(ids));
+  if (queues) only.add(`queue ${IS_ONE_OF}`, JSON.stringify(queues));
+  if (task !== undefined) only.add("task = ?", task);
+  return only;
 }

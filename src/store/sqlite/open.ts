@@ -1,8 +1,10 @@
-/** The SQLite store at a path: the whole of it, or the part that takes new jobs, for which `lease enqueue` loads no more. */
+/**
+ * The SQLite store at a path. `lease enqueue` has no time to load more than it needs, so that the part that takes new jobs
+ * can be had alone.
+ */
 
 import type { Inbox, Store } from "../store.ts";
-import type { OpenSqliteOptions } from "./connection.ts";
-import { Database, connect } from "./connection.ts";
+import { Database, connect, type OpenSqliteOptions } from "./connection.ts";
 import { enqueue } from "./enqueue.ts";
 import { RANK } from "./writer.ts";
 
@@ -12,6 +14,7 @@ export async function openSqlite(file: string, options: OpenSqliteOptions): Prom
   return sqliteStore(connection, options.clock);
 }
 
+/** Closes as if the process ended right after. */
 export async function openSqliteInbox(file: string, options: OpenSqliteOptions): Promise<Inbox> {
   const connection = await connect(file, options);
   const db = new Database(connection.database, options.clock);

@@ -9,18 +9,8 @@ import { Conditions, narrowCheckpoints } from "../shared/filters.ts";
 import { toAttempt, toCheckpoint, toJob } from "../shared/rows.ts";
 import { firstReady } from "./acquire.ts";
 import type { Database } from "./connection.ts";
+import { select } from "./list.ts";
 import { SQL } from "./statements.ts";
-
-const IS_ONE_OF = "IN (SELECT value FROM json_each(?))";
-
-/** Placeholder and lists as this engine has them. */
-export function select({ ids, queues, task }: Selection): Conditions {
-  const only = new Conditions("?");
-  if (ids) only.add(`id ${IS_ONE_OF}`, JSON.stringify(ids));
-  if (queues) only.add(`queue ${IS_ONE_OF}`, JSON.stringify(queues));
-  if (task !== undefined) only.add("task = ?", task);
-  return only;
-}
 
 export function jobs(db: Database, ids: readonly number[]): (Job | null)[] {
   return ids.map((id) => {
@@ -97,7 +87,7 @@ const LEASES = `SELECT count(*) AS held, count(*) FILTER (WHERE expires_at_ms < 
     min(expires_at_ms) FILTER (WHERE expires_at_ms >= ?1) AS next_expires_at_ms
   FROM jobs INDEXED BY jobs_expiry WHERE state = 'running'`;
 
-export function leases(db: Database): LeaseHealth {
+export function leaseHealth(db: Database): LeaseHealth {
   return db.sql(LEASES).get(db.now_ms()) as unknown as LeaseHealth;
 }
 

@@ -1,9 +1,13 @@
-/** A person's word: finished jobs become pending with all their retries, unless a live job has their key. */
+/**
+ * A person's word: finished jobs become pending with all their retries, unless a live job has their key. What they
+ * printed and their attempts stay, and the next attempt goes on from the last progress. What can't be retried is
+ * answered with why, and keeps none of the others from it.
+ */
 
 import { retryAnswer } from "../shared/verdicts.ts";
 import type { RetryAnswer } from "../store.ts";
-import { stateOf } from "./cancel.ts";
 import type { Database } from "./connection.ts";
+import { stateOf } from "./dependencies.ts";
 
 const RETRY = `UPDATE jobs SET state = 'pending', run_at_ms = ?2, failures = 0, finished_at_ms = NULL, cause = NULL,
   exit_code = NULL, error = NULL, output = NULL, reason = NULL

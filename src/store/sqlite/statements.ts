@@ -4,12 +4,12 @@
  */
 
 import { UNLEARNED_LEASE_MS } from "../../core/learning.ts";
+import { SHAPES } from "../copy/transfer.ts";
 import { LONGEST_LEASE_MS, MOST_GRANTS } from "../shared/columns.ts";
 import { notPaused } from "./pause.ts";
 
-const JOB_COLUMNS = `id, state, queue, priority, run_at_ms, token, failures, retries, lease_ms, holder, expires_at_ms,
-  cancel_requested_at_ms, created_at_ms, started_at_ms, finished_at_ms, last_beat_at_ms, task, key, argv, cwd, settings,
-  env, progress, message, cause, exit_code, error, output, reason`;
+const NAMES = Object.keys(SHAPES.jobs.columns);
+const JOB_COLUMNS = NAMES.join(", ");
 
 const JOB_WITH_INPUT = `SELECT ${JOB_COLUMNS}, (SELECT data FROM inputs WHERE job_id = jobs.id) AS input FROM jobs`;
 
@@ -49,7 +49,7 @@ const RECOVER_HELD = `UPDATE jobs SET ${OUTCOME}
   WHERE jobs.id = r.id AND token = ?2 AND jobs.expires_at_ms = r.expires_at_ms AND ${UNDISTURBED}`;
 
 /** Running jobs and their grants, in the order in which the leases end. */
-const HELD = `SELECT ${JOB_COLUMNS.replaceAll(/\w+/g, "jobs.$&")}, granted.worker, granted.host, granted.boot_id, granted.pid,
+const HELD = `SELECT ${NAMES.map((name) => `jobs.${name}`).join(", ")}, granted.worker, granted.host, granted.boot_id, granted.pid,
     granted.pid_started, granted.lease_ms AS granted_ms, granted.beats,
     EXISTS (SELECT 1 FROM logs WHERE logs.job_id = jobs.id AND logs.attempt = jobs.token) AS printed
   FROM jobs LEFT JOIN attempts AS granted ON granted.job_id = jobs.id AND granted.attempt = jobs.token

@@ -8,8 +8,7 @@ import { acquire, acquireOne, isDue, mayAcquire, promote } from "./acquire.ts";
 import { enqueueAll } from "./bulk.ts";
 import { cancel, cancelRequests } from "./cancel.ts";
 import { isSteady, noticeClockJump } from "./clock_jump.ts";
-import type { Connection } from "./connection.ts";
-import { Database } from "./connection.ts";
+import { Database, type Connection } from "./connection.ts";
 import { diagnose } from "./diagnose.ts";
 import { enqueue } from "./enqueue.ts";
 import { checkpoint, extend, noteProcess } from "./extend.ts";
@@ -28,8 +27,7 @@ import { SqliteTransfer } from "./transfer.ts";
 import { trim, trimmable } from "./trim.ts";
 import { watchCommits } from "./watch.ts";
 import { saveWorker, workers } from "./workers.ts";
-import type { Rank, Writer } from "./writer.ts";
-import { RANK } from "./writer.ts";
+import { RANK, type Rank, type Writer } from "./writer.ts";
 
 const TIDY_WAL_BYTES = 4 * 1024 * 1024;
 
@@ -155,7 +153,7 @@ function reader(calls: Calls): Reader {
     checkpoints: calls.read(read.checkpoints),
     logs: calls.read(logs),
     counts: calls.read(read.counts),
-    leases: calls.read(read.leases),
+    leases: calls.read(read.leaseHealth),
     parents: calls.read(read.parents),
     learned: calls.read(learned),
     pausedQueues: calls.read(pausedQueues),

@@ -1,13 +1,12 @@
 /** The rows of a SQLite store, for `lease copy`. */
 
 import type { SqlRow, SqlStatement } from "../../platform/platform.ts";
-import type { Cell, Kind, NextIds, Row, Transfer } from "../copy/transfer.ts";
+import type { Kind, NextIds, Transfer, TransferCell, TransferRow } from "../copy/transfer.ts";
 import { KINDS, SHAPES, refusedRow } from "../copy/transfer.ts";
 import type { Database } from "./connection.ts";
 import { isStoreFailure } from "./failure.ts";
 import { SQL } from "./statements.ts";
-import type { Writer } from "./writer.ts";
-import { RANK } from "./writer.ts";
+import { RANK, type Writer } from "./writer.ts";
 
 const MARK = "copy";
 
@@ -38,21 +37,21 @@ export class SqliteTransfer implements Transfer {
     this.#writer = writer;
   }
 
-  async read(kind: Kind, behind: Row | null, limit: number): Promise<Row[]> {
+  async read(kind: Kind, behind: TransferRow | null, limit: number): Promise<TransferRow[]> {
     const names = Object.keys(SHAPES[kind].columns);
     const key = behind?.slice(0, SHAPES[kind].key) ?? [];
     const rows = this.#db.sql(selectSql(kind, behind !== null)).all(...key, limit);
-    return rows.map((row: SqlRow) => names.map((name) => row[name] as Cell));
+    return rows.map((row: SqlRow) => names.map((name) => row[name] as TransferCell));
   }
 
-  async write(kind: Kind, rows: readonly Row[]): Promise<void> {
+  async write(kind: Kind, rows: readonly TransferRow[]): Promise<void> {
     await this.#writer.write(RANK.normal, () => {
       const insert = this.#db.sql(insertSql(kind));
       for (const row of rows) this.#insert(insert, kind, row);
     });
   }
 
-  #insert(insert: SqlStatement, kind: Kind, row: Row): void {
+  #insert(insert: SqlStatement, kind: Kind, row: TransferRow): void {
     try {
       insert.run(...row);
     } catch (error) {

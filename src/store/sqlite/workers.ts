@@ -1,4 +1,7 @@
-/** The register of workers. */
+/**
+ * The register of workers: who serves what, since when, and how it ended. A worker writes its own row while it lives; a
+ * sweep ends that of one that is proven dead.
+ */
 
 import type { WorkerRecord } from "../../core/records.ts";
 import { toWorker, workerColumns } from "../shared/rows.ts";

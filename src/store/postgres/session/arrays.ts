@@ -55,7 +55,7 @@ export function boolean<T>(value: (record: T) => boolean): Column<T> {
 }
 
 export class Columns<T> {
-  /** A subquery with a row per record, and `n` for its place among them; its parameters are the first. */
+  /** A subquery with a row per record, and its number `n`; its parameters are the first. */
   readonly sql: string;
   /** How many parameters it takes. */
   readonly size: number;

@@ -6,7 +6,7 @@
 import { Socket } from "node:net";
 import postgres from "postgres";
 import type { SqlRow, SqlValue } from "../../../platform/platform.ts";
-import { isLoss } from "../failure.ts";
+import { isConnectionLoss } from "../failure.ts";
 import type { Target } from "./url.ts";
 
 export type Param = SqlValue | boolean;
@@ -155,7 +155,7 @@ export class Link implements Connection {
         return result;
       })) as T;
     } catch (error) {
-      if (isLoss(error)) this.#replace(client);
+      if (isConnectionLoss(error)) this.#replace(client);
       throw error;
     } finally {
       stop();
@@ -175,7 +175,7 @@ export class Link implements Connection {
     try {
       return await ask(client);
     } catch (error) {
-      if (isLoss(error)) this.#replace(client);
+      if (isConnectionLoss(error)) this.#replace(client);
       throw error;
     } finally {
       stop();

@@ -3,11 +3,9 @@
  * is free, everything else by the first, so that a command needs one connection and no beat waits behind a long read.
  */
 
-import type { Clock, Random } from "../../../core/clock.ts";
-import { sleep } from "../../../core/clock.ts";
+import { sleep, type Clock, type Random } from "../../../core/clock.ts";
 import { explain, isPassing, isUncertain, uncertain } from "../failure.ts";
-import type { Connection, LinkOptions } from "./link.ts";
-import { Link } from "./link.ts";
+import { Link, type Connection, type LinkOptions } from "./link.ts";
 import type { Target } from "./url.ts";
 
 export interface SessionOptions {
