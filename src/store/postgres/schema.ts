@@ -162,6 +162,7 @@ export async function versionOf(db: Connection): Promise<number | null> {
 
 const EXISTS = "SELECT to_regclass($1) IS NOT NULL AS found";
 
+/** Brings the schema of a store to this version, under a lock. */
 export async function migrate(session: Session, { schema, location }: Target): Promise<void> {
   const name = `"${schema.replaceAll('"', '""')}"`;
   await session.transaction(async (db) => {

@@ -6,8 +6,14 @@ import type { Finding } from "../queries.ts";
 import { DAMAGED, toJob } from "./rows.ts";
 import { SET_ASIDE } from "./verdicts.ts";
 
-export function fine(name: string, value: string): Finding {
-  return { name, level: "ok", value, advice: null };
+/** Without advice all is well. */
+export function finding(
+  name: string,
+  value: string,
+  advice: string | null = null,
+  level: "warn" | "error" = "warn",
+): Finding {
+  return { name, level: advice === null ? "ok" : level, value, advice };
 }
 
 const LEVELS = { error: 0, warn: 1, ok: 2 } as const;
@@ -28,13 +34,13 @@ export function damageFinding(rows: readonly SqlRow[]): Finding {
   const damaged = rows.map(toJob).filter(isDamaged);
   const [first] = damaged;
   const name = "jobs";
-  if (first === undefined) return fine(name, "can be read");
+  if (first === undefined) return finding(name, "can be read");
   const ids = damaged.slice(0, NAMED).map(({ id }) => id);
   const some = `job ${ids.join(", ")}${damaged.length > ids.length ? " …" : ""}`;
   const value = `${damaged.length} can't be read (${some}; ${first.id}: ${first.result.error})`;
   const set_aside = damaged.every(({ state }) => state.name === "failed");
   const advice = "they never run, and fail when their turn comes: enqueue them anew, and `lease cancel` or prune these";
-  return { name, level: set_aside ? "warn" : "error", value, advice };
+  return finding(name, value, advice, set_aside ? "warn" : "error");
 }
 
 /** Or was, in a column that its end has written anew. */

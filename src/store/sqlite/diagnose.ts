@@ -5,7 +5,7 @@ import { dirname } from "node:path";
 import type { StateName } from "../../core/job.ts";
 import type { SqlRow } from "../../platform/platform.ts";
 import type { Finding } from "../queries.ts";
-import { LOOKED_AT, damageFinding, fine, worstFirst } from "../shared/findings.ts";
+import { LOOKED_AT, damageFinding, finding, worstFirst } from "../shared/findings.ts";
 import type { Database } from "./connection.ts";
 import { fileSystemName } from "./location.ts";
 import { MIGRATIONS } from "./schema.ts";
@@ -37,23 +37,23 @@ function engine(db: Database): Finding {
   const parts = version.split(".").map(Number);
   const first = SAFE_VERSION.findIndex((wanted, index) => parts[index] !== wanted);
   const old = first !== -1 && (parts[first] ?? 0) < (SAFE_VERSION[first] ?? 0);
-  if (!old) return fine("sqlite", version);
+  if (!old) return finding("sqlite", version);
   const advice = "has the WAL-reset bug, which can lose commits: use a lease built with 3.51.3 or newer";
-  return { name: "sqlite", level: "warn", value: version, advice };
+  return finding("sqlite", version, advice);
 }
 
 function schema(db: Database): Finding {
   const version = db.sql("PRAGMA user_version").get()?.["user_version"] as number;
-  return fine("schema", `${version} of ${MIGRATIONS.length}`);
+  return finding("schema", `${version} of ${MIGRATIONS.length}`);
 }
 
 const MOST_PROBLEMS = 5;
 
 function integrity(db: Database): Finding {
   const problems = [...damages(db)].slice(0, MOST_PROBLEMS);
-  if (problems.length === 0) return fine("integrity", "ok");
+  if (problems.length === 0) return finding("integrity", "ok");
   const advice = "stop the workers, keep a copy, and salvage it with `sqlite3 FILE .recover`";
-  return { name: "integrity", level: "error", value: problems.join("; "), advice };
+  return finding("integrity", problems.join("; "), advice, "error");
 }
 
 /** A file can be damaged so that even the check of it fails: that is an answer too. */
@@ -80,9 +80,9 @@ const TALLY_ERRORS = `WITH
 
 function tallies(db: Database): Finding {
   const wrong = db.sql(TALLY_ERRORS).get()?.["wrong"] as number;
-  if (wrong === 0) return fine("counts", "equal to the jobs");
+  if (wrong === 0) return finding("counts", "equal to the jobs");
   const advice = "somebody changed the tables by hand; `lease copy --to NEW` makes a store with right counts";
-  return { name: "counts", level: "warn", value: `${wrong} differ from the jobs`, advice };
+  return finding("counts", `${wrong} differ from the jobs`, advice);
 }
 
 const UNFINISHED: readonly StateName[] = ["running", "pending", "scheduled", "blocked"];
@@ -102,37 +102,37 @@ function permissions(path: string): Finding {
     return stats !== null && (stats.mode & (stats.isDirectory() ? 0o022 : 0o077)) !== 0;
   });
   const mode = ((statOrNull(path)?.mode ?? 0) & 0o777).toString(8).padStart(4, "0");
-  if (open.length === 0) return fine("permissions", mode);
+  if (open.length === 0) return finding("permissions", mode);
   const advice = `others can get at it, and a store decides what gets executed: chmod go-rwx ${open.join(" ")}`;
-  return { name: "permissions", level: "warn", value: `${mode}, open to others`, advice };
+  return finding("permissions", `${mode}, open to others`, advice);
 }
 
 function file(path: string): Finding {
-  return fine("file", `${path}, ${size(statOrNull(path)?.size ?? 0)}`);
+  return finding("file", `${path}, ${size(statOrNull(path)?.size ?? 0)}`);
 }
 
 function wal(path: string): Finding {
   const bytes = statOrNull(`${path}-wal`)?.size ?? 0;
-  if (bytes <= LONG_WAL_BYTES) return fine("wal", size(bytes));
+  if (bytes <= LONG_WAL_BYTES) return finding("wal", size(bytes));
   const advice =
     "a process that reads for very long keeps it from being cut: find it with `fuser`, then `lease watchdog --once`";
-  return { name: "wal", level: "warn", value: size(bytes), advice };
+  return finding("wal", size(bytes), advice);
 }
 
 function disk(path: string): Finding {
   const { bavail, bsize } = statfsSync(dirname(path));
   const free = bavail * bsize;
-  if (free >= SCARCE_DISK_BYTES) return fine("disk", `${size(free)} free`);
+  if (free >= SCARCE_DISK_BYTES) return finding("disk", `${size(free)} free`);
   const level = free < LITTLE_DISK_BYTES ? "error" : "warn";
   const advice = "a full disk stops every worker: free some space, or `lease prune` and `lease copy --to NEW`";
-  return { name: "disk", level, value: `${size(free)} free`, advice };
+  return finding("disk", `${size(free)} free`, advice, level);
 }
 
 function fileSystem(path: string): Finding {
   const { name, network } = fileSystemName(dirname(path));
-  if (!network) return fine("file system", name);
+  if (!network) return finding("file system", name);
   const advice = "SQLite's locks don't hold on network file systems: use a local disk or postgres://";
-  return { name: "file system", level: "error", value: name, advice };
+  return finding("file system", name, advice, "error");
 }
 
 function statOrNull(path: string): Stats | null {

@@ -188,7 +188,11 @@ function because(error: unknown): string {
   return message;
 }
 
-/** A check that throws when the file at `path` is not the one any more that it is now. */
+/**
+ * A check that throws when the file at `path` is not the one any more that it is now, because it was deleted or replaced.
+ * The engine would go on with the file that it has open and that nobody else can see: all that is written to it would be
+ * lost with us, without a sound.
+ */
 export function sameFile(path: string): () => void {
   const opened = fileAt(path);
   return () => {

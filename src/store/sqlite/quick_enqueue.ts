@@ -18,7 +18,7 @@ import { ENQUEUE_SQL, jobColumns } from "./insert.ts";
 export const APPLICATION_ID = 0x4c454153;
 export const SCHEMA_VERSION = 3;
 
-/** It is cut back to this after a checkpoint. */
+/** The WAL is cut back to this after a checkpoint. */
 export const WAL_LIMIT_BYTES = 64 * 1024 * 1024;
 /** A process that ends leaves so much of it to the next one, for whom a longer one would be slow to read. */
 export const SHORT_WAL_BYTES = 256 * 1024;
@@ -78,7 +78,6 @@ function closeAndFold(database: SqlDatabase): void {
 
 /** Magic numbers of statfs(2): ext, XFS, Btrfs, tmpfs, overlay, ZFS, F2FS. */
 const LOCAL = new Set([0xef53, 0x58465342, 0x9123683e, 0x01021994, 0x794c7630, 0x2fc12fc1, 0xf2f52010]);
-
 const TYPE = 0o170000;
 const FOLDER = 0o040000;
 const FILE = 0o100000;
@@ -90,7 +89,11 @@ export interface QuickLocation {
   wal_bytes: number;
 }
 
-/** Null when it takes a closer look. */
+/**
+ * Says yes where it is plain that a store is right: a file of ours that nobody else can write, in a folder of ours that
+ * nobody else can write, on a well-known local file system. About anything else it says nothing, by null, and
+ * location.ts looks closely.
+ */
 export function quickLocation(files: QuickFiles, file: string): QuickLocation | null {
   const path = file.includes("\0") ? null : files.realPath(file);
   if (path === null) return null;

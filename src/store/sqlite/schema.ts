@@ -189,6 +189,7 @@ const VERSION_3 = "ALTER TABLE workers ADD COLUMN task TEXT;";
 export const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2, VERSION_3];
 assert(MIGRATIONS.length === SCHEMA_VERSION, "the version counts the steps");
 
+/** Brings the schema of a store to this version, under the lock. */
 export function migrate(database: SqlDatabase, path: string): void {
   database.exec("BEGIN IMMEDIATE");
   try {

@@ -55,10 +55,10 @@ class Calls {
   }
 
   read<A extends unknown[], T>(verb: Verb<A, T>): (...args: A) => Promise<T> {
-    return async (...args) => this.now(verb, ...args);
+    return async (...args) => this.readNow(verb, ...args);
   }
 
-  now<A extends unknown[], T>(verb: Verb<A, T>, ...args: A): T {
+  readNow<A extends unknown[], T>(verb: Verb<A, T>, ...args: A): T {
     try {
       return verb(this.db, ...args);
     } catch (error) {
@@ -101,7 +101,7 @@ function holder(calls: Calls): Holder {
   return {
     async acquire(request) {
       // Many idle workers wake up for one new job: those that find nothing must not queue for the write lock.
-      if (!calls.now(mayAcquire, request)) {
+      if (!calls.readNow(mayAcquire, request)) {
         writer.checkFile();
         return [];
       }
@@ -137,7 +137,7 @@ function sweeper(calls: Calls): Sweeper {
     },
     async noticeClockJump(now, hold_ms) {
       const reading = { ...now, hold_ms, wall_ms: db.now_ms() };
-      return calls.now(isSteady, reading) ? false : noteClockJump(reading);
+      return calls.readNow(isSteady, reading) ? false : noteClockJump(reading);
     },
   };
 }
@@ -180,7 +180,7 @@ function upkeep(calls: Calls): Upkeep {
     prunable: calls.read(prunable),
     prune: calls.write(RANK.housekeeping, prune),
     async trimCheckpoints(keep) {
-      const { found, done } = calls.now(trimmable, keep);
+      const { found, done } = calls.readNow(trimmable, keep);
       let removed = 0;
       for (const part of found) removed += await trimSome(part, keep);
       if (done !== null) await writer.write(RANK.housekeeping, () => done(db));

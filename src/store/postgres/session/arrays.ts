@@ -54,6 +54,10 @@ export function boolean<T>(value: (record: T) => boolean): Column<T> {
   return { type: "boolean", value, list: booleans as unknown as Lister };
 }
 
+/**
+ * Many records as one parameter per column. Most batches say the same in most columns, and what is the same is sent once,
+ * with an empty list; the first column is always sent whole.
+ */
 export class Columns<T> {
   /** A subquery with a row per record, and its number `n`; its parameters are the first. */
   readonly sql: string;

@@ -176,6 +176,7 @@ export interface Who {
   user: string;
 }
 
+/** From ~/.pgpass or PGPASSFILE, as libpq reads them: `host:port:database:user:password`, the first match wins. */
 function passwordFromFile(env: Readonly<Record<string, string | undefined>>, who: Who): string | null {
   const path = env["PGPASSFILE"] || join(env["HOME"] || homedir(), ".pgpass");
   let text: string;
