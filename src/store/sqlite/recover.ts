@@ -21,7 +21,7 @@ export function recover(db: Database, requests: readonly RecoverRequest[]): ("re
   const now_ms = db.now_ms();
   const recovered = new Set<number>();
   for (const alike of Map.groupBy(requests, outcome).values()) {
-    for (const id of recoverAlike(db, alike, now_ms)) recovered.add(id);
+    for (const id of recoverAlike(db, alike)) recovered.add(id);
   }
   const done = requests.filter(({ id }) => recovered.has(id));
   for (const alike of Map.groupBy(done, endOf).values()) endAttempts(db, alike, now_ms);
@@ -43,25 +43,22 @@ function endOf({ token, change: { ended } }: RecoverRequest): string {
 const idsOf = (requests: readonly RecoverRequest[]): string => JSON.stringify(requests.map(({ id }) => id));
 
 /** Most often all of them are as they were read: then it need not be told which, which takes a third of the time. */
-function recoverAlike(db: Database, requests: readonly RecoverRequest[], now_ms: number): number[] {
+function recoverAlike(db: Database, requests: readonly RecoverRequest[]): number[] {
   const [first] = requests;
   if (first === undefined) return [];
   const { token, change } = first;
   const { cause, exit_code, error, output } = change.result;
-  const last_ms = requests.reduce((latest_ms, { expires_at_ms }) => Math.max(latest_ms, expires_at_ms), 0);
   const results = [change.failures, cause, exit_code, error, output, change.reason];
-  const outcomes = [token, ...stateColumns(change.state), ...results];
-  const fences = () => JSON.stringify(requests.map(({ id, expires_at_ms }) => [id, expires_at_ms]));
-  const over = last_ms < now_ms;
-  const params = over ? [idsOf(requests), ...outcomes, last_ms] : [fences(), ...outcomes];
+  const seen = `{${requests.map(({ id, expires_at_ms }) => `"${id}":${expires_at_ms}`).join(",")}}`;
+  const params = [seen, token, ...stateColumns(change.state), ...results];
   db.sql("SAVEPOINT alike").run();
-  db.sql(over ? SQL.recover : SQL.recoverHeld).run(...params);
+  db.sql(SQL.recover).run(...params);
   const all = db.sql(SQL.changed).get()?.["rows"] === requests.length;
   if (!all) db.sql("ROLLBACK TO alike").run();
   db.sql("RELEASE alike").run();
   if (all) return requests.map(({ id }) => id);
   return db
-    .sql(over ? SQL.recoverTelling : SQL.recoverHeldTelling)
+    .sql(SQL.recoverTelling)
     .all(...params)
     .map((row) => row["id"] as number);
 }

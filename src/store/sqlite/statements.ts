@@ -40,13 +40,9 @@ const OUTCOME = `state = ?3, run_at_ms = coalesce(?4, run_at_ms), finished_at_ms
 /** Still running, and nobody asked for an end of which this outcome knows nothing. */
 const UNDISTURBED = "state = 'running' AND (cancel_requested_at_ms IS NULL OR ?3 IN ('completed', 'cancelled'))";
 
-/** Of jobs that are alike and whose leases were over at ?12, in the past: an extension would have moved them beyond it. */
+/** Of jobs that are alike: ?1 has for each when its lease was seen to end, and it must end exactly then. */
 const RECOVER = `UPDATE jobs SET ${OUTCOME} FROM json_each(?1) AS r
-  WHERE jobs.id = r.value AND token = ?2 AND expires_at_ms <= ?12 AND ${UNDISTURBED}`;
-/** Of jobs whose holder was found dead: each must end exactly when it was seen to. */
-const RECOVER_HELD = `UPDATE jobs SET ${OUTCOME}
-  FROM (SELECT value ->> 0 AS id, value ->> 1 AS expires_at_ms FROM json_each(?1)) AS r
-  WHERE jobs.id = r.id AND token = ?2 AND jobs.expires_at_ms = r.expires_at_ms AND ${UNDISTURBED}`;
+  WHERE jobs.id = CAST(r.key AS INTEGER) AND token = ?2 AND expires_at_ms = r.value AND ${UNDISTURBED}`;
 
 /** Running jobs and their grants, in the order in which the leases end. */
 const HELD = `SELECT ${NAMES.map((name) => `jobs.${name}`).join(", ")}, granted.worker, granted.host, granted.boot_id, granted.pid,
@@ -96,8 +92,6 @@ export const SQL = {
   settle: `UPDATE jobs SET ${OUTCOME} WHERE id = ?1 AND token = ?2 AND ${UNDISTURBED}`,
   recover: RECOVER,
   recoverTelling: `${RECOVER} RETURNING id`,
-  recoverHeld: RECOVER_HELD,
-  recoverHeldTelling: `${RECOVER_HELD} RETURNING id`,
   changed: "SELECT changes() AS rows",
   endAttempts: `UPDATE attempts SET ended_at_ms = ?3, cause = ?4, exit_code = ?5, signal = ?6, error = ?7
     FROM json_each(?1) AS r WHERE job_id = r.value AND attempt = ?2`,
