@@ -122,7 +122,7 @@ export class RecoverySweep {
   /** After a jump of the clock live workers get one interval to put their leases right; the dead are dead anyway. */
   async #graceNow(): Promise<number> {
     const { store, grace_ms, every_ms, report, machine_time = machineTime } = this.#options;
-    if (!(await store.noticeJump(machine_time(), Math.max(every_ms, 2 * JUMP_TRUST_MS)))) return grace_ms;
+    if (!(await store.noticeClockJump(machine_time(), Math.max(every_ms, 2 * JUMP_TRUST_MS)))) return grace_ms;
     report("warn", "the clock was set ahead or the machine slept: leases that seem over are left to the next sweep");
     return NEVER_MS;
   }

@@ -15,7 +15,7 @@ export async function openStore(location: string, options: OpenStoreOptions): Pr
 /** The part of the store that takes new jobs; opens faster. */
 export async function openInbox(location: string, options: OpenStoreOptions): Promise<Inbox> {
   if (isPostgres(location)) return openPostgresStore(location, options);
-  const { openSqliteInbox } = await import("./sqlite/inbox.ts");
+  const { openSqliteInbox } = await import("./sqlite/open.ts");
   return openSqliteInbox(location, options);
 }
 

@@ -65,6 +65,12 @@ export interface ExpiredLease {
   last_chunks: readonly LogChunk[];
 }
 
+/** What an acquirer of these queues (null: all) and this task (null: any) is asked about. */
+export interface BacklogQuery {
+  queues: readonly string[] | null;
+  task: string | null;
+}
+
 export interface Backlog {
   pending: number;
   running: number;

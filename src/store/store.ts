@@ -20,8 +20,10 @@ import type {
   WorkerRecord,
 } from "../core/records.ts";
 import type { Change } from "../core/transition.ts";
+import type { Transfer } from "./copy/transfer.ts";
 import type {
   Backlog,
+  BacklogQuery,
   CheckpointQuery,
   ExpiredLease,
   ExpiredQuery,
@@ -33,21 +35,32 @@ import type {
   Selection,
   UnmetDependency,
 } from "./queries.ts";
-import type { Transfer } from "./copy/transfer.ts";
 
-export interface Store {
-  /** Where it is, safe to print. */
-  readonly location: string;
+export type Store = Producer & Holder & Sweeper & Reader & Upkeep;
 
-  /** Its clock is this machine's: one that jumps, jumps for everybody who uses the store. */
-  readonly shares_clock: boolean;
-
-  /** All or none. A job whose key is live follows its `if_exists`: the live one's id, an error, or takes its place. */
+/** What people and programs do to jobs. */
+export interface Producer {
+  /** All or none. A job whose key is live follows its `if_exists`: the live one's id, an error, or it is replaced. */
   enqueue(jobs: readonly NewJob[], options?: EnqueueOptions): Promise<Enqueued[]>;
 
   /** The same for more jobs than fit in memory, seen by others at the end only. An error about a job has its `index`. */
   enqueueAll(batches: AsyncIterable<readonly NewJob[]>): Promise<BulkEnqueued>;
 
+  /** Waiting jobs end at once; running ones are asked to. */
+  cancel(ids: readonly number[], reason: string | null): Promise<CancelAnswer[]>;
+
+  /** A person's word: finished jobs become pending with all their retries. */
+  retry(ids: readonly number[]): Promise<RetryAnswer[]>;
+
+  /** Paused queues are not acquired from; what runs goes on. */
+  setPaused(queues: readonly string[], paused: boolean): Promise<void>;
+
+  /** Finishes what was asked of it. `exiting`: the process ends right after, so tidying up may be left to the next. */
+  close(options?: { exiting: boolean }): Promise<void>;
+}
+
+/** What a worker does: who holds a lease, and what its holder says. Every write names its token. */
+export interface Holder {
   /** Grants up to `count` pending jobs: queues in the order given, then priority, due time, id. Promotes what is due. */
   acquire(request: AcquireRequest): Promise<Grant[]>;
 
@@ -60,29 +73,53 @@ export interface Store {
   /** Adds what running jobs printed and drops what is over their limit. Stale tokens are ignored. */
   appendLogs(requests: readonly LogWrite[]): Promise<void>;
 
+  /** Adds progress checkpoints; refused like `extend`. */
+  checkpoint(requests: readonly CheckpointRequest[]): Promise<("accepted" | "expired" | "conflict")[]>;
+
   /**
    * Ends attempts as core decided. A stale one changes nothing but leaves a `stale` checkpoint. `within_ms`: nobody
    * waits for the answer, and it may share a commit with what comes in that time.
    */
   settle(requests: readonly SettleRequest[], options?: { within_ms: number }): Promise<SettleAnswer[]>;
 
-  /** Adds progress checkpoints; refused like `extend`. */
-  checkpoint(requests: readonly CheckpointRequest[]): Promise<("accepted" | "expired" | "conflict")[]>;
+  /** Of the jobs this holder runs, those it should stop. */
+  cancelRequests(holder: string): Promise<{ id: number; token: number }[]>;
 
+  saveWorker(worker: WorkerRecord): Promise<void>;
+}
+
+/** What a sweep does: leases whose holders are gone, and jobs that are due. */
+export interface Sweeper {
   /** Running jobs whose lease ended more than `grace_ms` ago, or whose holder is named; in order of expiry, paged. */
   expired(query: ExpiredQuery): Promise<ExpiredLease[]>;
 
   /** Like settle, for a sweep: applies only while the job is still exactly as it was read. */
   recover(requests: readonly RecoverRequest[]): Promise<("recovered" | "changed")[]>;
 
-  /** Waiting jobs end at once; running ones are asked to. */
-  cancel(ids: readonly number[], reason: string | null): Promise<CancelAnswer[]>;
+  /** Adds what a sweep found to the totals. */
+  noteRecovery(counts: SweepCounts): Promise<void>;
 
-  /** A person's word: finished jobs become pending with all their retries. */
-  retry(ids: readonly number[]): Promise<RetryAnswer[]>;
+  /** Moves due jobs to pending; answers how many. */
+  promote(): Promise<number>;
 
-  /** Of the jobs this holder runs, those it should stop. */
-  cancelRequests(holder: string): Promise<{ id: number; token: number }[]>;
+  /**
+   * For a sweep on a store that shares this machine's clock: whether that has jumped forward within the last `hold_ms`, as
+   * far as anybody on the machine has noticed. Leases that seem to have ended may then be alive. After a jump back,
+   * leases are cut to their length from now.
+   */
+  noticeClockJump(now: MachineTime, hold_ms: number): Promise<boolean>;
+}
+
+/** What can be asked, by anybody and at any time; it waits for no writer. */
+export interface Reader {
+  /** Where it is, safe to print. */
+  readonly location: string;
+
+  /** Its clock is this machine's: one that jumps, jumps for everybody who uses the store. */
+  readonly shares_clock: boolean;
+
+  /** The store's clock. */
+  now(): Promise<number>;
 
   /** Jobs by id, in the order asked; null for an unknown one. */
   jobs(ids: readonly number[]): Promise<(Job | null)[]>;
@@ -109,11 +146,41 @@ export interface Store {
   /** What has been learned about the beats of these subjects (`subjectOf`); null where nothing was recorded. */
   learned(subjects: readonly string[]): Promise<(Learned | null)[]>;
 
+  /** Names of paused queues, in order. */
+  pausedQueues(): Promise<string[]>;
+
+  /** How many finished jobs needed how many retries. */
+  retryCounts(): Promise<{ retries: number; jobs: number }[]>;
+
+  /** What is left for the acquirer of these queues. */
+  backlog(query: BacklogQuery): Promise<Backlog>;
+
+  /** The highest priority among the pending jobs that could be acquired; null: none is pending. */
+  topPriority(query: BacklogQuery): Promise<number | null>;
+
+  /** When the next scheduled job is due, whatever its queue; null: none is scheduled. */
+  nextDue(): Promise<number | null>;
+
+  /** Live ones first; `live_on` keeps to those of a host that have not ended. */
+  workers(query?: { live_on: string }): Promise<WorkerRecord[]>;
+
+  /** What sweeps have done so far; null: nothing has ever had to be recovered. */
+  recovery(): Promise<RecoveryTotals | null>;
+
+  /** Calls back when another process may have changed something; the returned function stops it. */
+  watch(changed: () => void): () => void;
+}
+
+/** What keeps a store small and healthy, and moves it. */
+export interface Upkeep {
   /** How many finished jobs a prune with this query would delete, by state. */
   prunable(query: PruneQuery): Promise<{ state: StateName; count: number }[]>;
 
   /** Deletes the oldest of them with all that belongs to them, at most `limit`; answers how many went. */
   prune(query: PruneQuery & { limit: number }): Promise<number>;
+
+  /** Keeps the newest `keep` checkpoints of each task, or of each job without one; answers how many went. */
+  trimCheckpoints(keep: number): Promise<number>;
 
   /** Gives back what the engine can give back cheaply, such as a long write-ahead log. */
   tidy(): Promise<void>;
@@ -121,59 +188,8 @@ export interface Store {
   /** What the engine can tell about its own health, worst first. */
   diagnose(): Promise<Finding[]>;
 
-  /** Paused queues are not acquired from; what runs goes on. */
-  setPaused(queues: readonly string[], paused: boolean): Promise<void>;
-
-  /** Names of paused queues, in order. */
-  pausedQueues(): Promise<string[]>;
-
-  /** How many finished jobs needed how many retries. */
-  retryCounts(): Promise<{ retries: number; jobs: number }[]>;
-
-  /** What the acquirer of these queues still has ahead of it. */
-  backlog(query: { queues: readonly string[] | null; task: string | null }): Promise<Backlog>;
-
-  /** The highest priority among the pending jobs that could be acquired; null: none is pending. */
-  topPriority(query: { queues: readonly string[] | null; task: string | null }): Promise<number | null>;
-
-  /** When the next scheduled job is due, whatever its queue; null: none is scheduled. */
-  nextDue(): Promise<number | null>;
-
-  saveWorker(worker: WorkerRecord): Promise<void>;
-
-  /** Live ones first; `live_on` keeps to those of a host that have not ended. */
-  workers(query?: { live_on: string }): Promise<WorkerRecord[]>;
-
-  /** Adds what a sweep found to the totals. */
-  noteRecovery(counts: SweepCounts): Promise<void>;
-
-  /** What sweeps have done so far; null: nothing has ever had to be recovered. */
-  recovery(): Promise<RecoveryTotals | null>;
-
-  /** Moves due jobs to pending; answers how many. */
-  promote(): Promise<number>;
-
-  /** Keeps the newest `keep` checkpoints of each task, or of each job without one; answers how many went. */
-  trimCheckpoints(keep: number): Promise<number>;
-
-  /** Calls back when another process may have changed something; the returned function stops it. */
-  watch(changed: () => void): () => void;
-
-  /**
-   * For a sweep on a store that shares this machine's clock: whether that has jumped ahead within the last `hold_ms`, as
-   * far as anybody on the machine has noticed. Leases that seem to have ended may then be alive. After a jump back,
-   * leases are cut to their length from now.
-   */
-  noticeJump(now: MachineTime, hold_ms: number): Promise<boolean>;
-
   /** Everything it holds as plain rows, for a copy into another store. */
   transfer(): Promise<Transfer>;
-
-  /** The store's clock. */
-  now(): Promise<number>;
-
-  /** Finishes what was asked of it. `exiting`: the process ends right after, so tidying up may be left to the next. */
-  close(options?: { exiting: boolean }): Promise<void>;
 }
 
 export interface EnqueueOptions {
@@ -184,7 +200,7 @@ export interface EnqueueOptions {
 }
 
 /** All that is needed to add jobs. */
-export type Inbox = Pick<Store, "enqueue" | "close">;
+export type Inbox = Pick<Producer, "enqueue" | "close">;
 
 export interface Enqueued {
   id: number;

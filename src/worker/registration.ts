@@ -46,7 +46,7 @@ export class Registration {
     await this.#save(null);
     // From here on a jump of the clock can be told, also by a sweep that is the first on this store.
     const { store, machine_time = machineTime } = this.#options;
-    await store.noticeJump(machine_time(), 2 * JUMP_TRUST_MS);
+    await store.noticeClockJump(machine_time(), 2 * JUMP_TRUST_MS);
     this.#cancelTimer = every(this.#options.clock, LOOK_EVERY_MS, () => this.#refreshIfNeeded());
   }
 

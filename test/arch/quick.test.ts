@@ -27,8 +27,8 @@ test("the check sees what the whole program loads", async () => {
 });
 
 test("the quick enqueue reads no rows, and loads nothing that decodes them", async () => {
-  expect(await bundleOf(QUICK)).not.toContain("isSound");
-  expect(await bundleOf(join(import.meta.dir, "../../src/store/shared/rows.ts"))).toContain("isSound");
+  expect(await bundleOf(QUICK)).not.toContain("isReadable");
+  expect(await bundleOf(join(import.meta.dir, "../../src/store/shared/rows.ts"))).toContain("isReadable");
 });
 
 const command = (path: string) => join(import.meta.dir, "../../src/commands", path);

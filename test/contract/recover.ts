@@ -188,6 +188,15 @@ export function recoverContract(test: StoreTest): void {
       expect(await s.stateOf(job.id)).toBe("running");
     });
 
+    test("leaves it alone also when both the lease that was read and the shorter one are over by then", async (s) => {
+      const { job } = await s.granted();
+      const request = await s.recovery(job.id, "lost");
+      await s.store.extend([{ id: job.id, token: 1, expires_in_ms: 10_000, beat_age_ms: null, beats: 0 }]);
+      await s.passTime(2 * LEASE_MS);
+      expect(await s.store.recover([request])).toEqual(["changed"]);
+      expect(await s.stateOf(job.id)).toBe("running");
+    });
+
     test("leaves a job alone that was settled since it was read", async (s) => {
       const grant = await s.granted();
       await s.passTime(LEASE_MS + 1_000);

@@ -1,5 +1,6 @@
 /** Copies between stores of either kind: everything, in both directions, begun again after any interruption. */
 
+import { Database } from "bun:sqlite";
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -131,6 +132,26 @@ describe("a copy", () => {
     }
     await copyStore({ from, to, force: false });
     expect(await rowsOf(to)).toEqual((await rowsOf(from)) as never);
+  });
+
+  test("of a row that the target refuses says whose it is and what to do", async () => {
+    const [lite, schema] = [await sqlite(), await newSchema()];
+    clearing.push(() => schema.drop());
+    const pg = await openPostgres(schema.url, { clock: systemClock, random: systemRandom });
+    clearing.push(() => pg.close());
+    await lite.enqueue([newJob(), newJob(), newJob()]);
+    using database = new Database(lite.location);
+    database.run("UPDATE jobs SET token = 2147483648 WHERE id = 2");
+    const refused = copyStore({ from: lite, to: pg, force: false });
+    await expect(refused).rejects.toMatchObject({
+      code: "store_failed",
+      message: expect.stringMatching(/^job 2 can't be copied to postgres:.*out of range.*`lease prune`/),
+    });
+    database.run("UPDATE jobs SET token = 0");
+    await copyStore({ from: lite, to: pg, force: false });
+    await schema.sql.unsafe(`UPDATE ${schema.name}.jobs SET lease_ms = -1 WHERE id = 3`);
+    const back = copyStore({ from: pg, to: await sqlite(), force: false });
+    await expect(back).rejects.toThrow(/^job 3 can't be copied to \/.*CHECK constraint failed/);
   });
 
   test("is refused into a store that holds jobs, or an unfinished copy of another, or into itself", async () => {

@@ -3,7 +3,7 @@ import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeF
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { LeaseError } from "../../src/core/errors.ts";
-import { networkFileSystem, preparePlace } from "../../src/store/sqlite/location.ts";
+import { networkFileSystem, prepareLocation } from "../../src/store/sqlite/location.ts";
 
 const never = (): string => {
   throw new Error("nobody needs to know the mount");
@@ -72,7 +72,7 @@ describe("the place of a store", () => {
 
   const refusal = (path: string, options = { trust: false, create: true }): LeaseError => {
     try {
-      preparePlace(path, options);
+      prepareLocation(path, options);
     } catch (error) {
       if (error instanceof LeaseError) return error;
       throw error;
@@ -82,12 +82,12 @@ describe("the place of a store", () => {
 
   test("is made with its folders, closed to everybody else", () => {
     const path = join(root, "new/deep/lease.db");
-    preparePlace(path, { trust: false, create: true });
+    prepareLocation(path, { trust: false, create: true });
     expect(statSync(path).mode & 0o777).toBe(0o600);
     expect(statSync(path).size).toBe(0);
     for (const folder of ["new", "new/deep"]) expect(statSync(join(root, folder)).mode & 0o777).toBe(0o700);
     // And taken as it is by the next.
-    preparePlace(path, { trust: false, create: false });
+    prepareLocation(path, { trust: false, create: false });
   });
 
   test("is not made by those who only ask", () => {
@@ -99,7 +99,7 @@ describe("the place of a store", () => {
   test("keeps the mode of a folder that was there", () => {
     const folder = join(root, "there");
     mkdirSync(folder, { mode: 0o755 });
-    preparePlace(join(folder, "lease.db"), { trust: false, create: true });
+    prepareLocation(join(folder, "lease.db"), { trust: false, create: true });
     expect(statSync(folder).mode & 0o777).toBe(0o755);
   });
 
@@ -109,7 +109,7 @@ describe("the place of a store", () => {
     chmodSync(folder, 0o770);
     expect(refusal(join(folder, "lease.db"))).toMatchObject({ code: "store_untrusted", exit_code: 125 });
     expect(existsSync(join(folder, "lease.db"))).toBe(false);
-    preparePlace(join(folder, "lease.db"), { trust: true, create: true });
+    prepareLocation(join(folder, "lease.db"), { trust: true, create: true });
     chmodSync(folder, 0o700);
     chmodSync(join(folder, "lease.db"), 0o602);
     expect(refusal(join(folder, "lease.db"))).toMatchObject({ code: "store_untrusted" });

@@ -11,7 +11,7 @@ import { join } from "node:path";
 import { systemRandom } from "../../src/platform/clock.ts";
 import { openSqlite } from "../../src/store/sqlite/open.ts";
 import { MIGRATIONS } from "../../src/store/sqlite/schema.ts";
-import { APPLICATION_ID } from "../../src/store/sqlite/version.ts";
+import { APPLICATION_ID } from "../../src/store/sqlite/quick_enqueue.ts";
 import type { Store } from "../../src/store/store.ts";
 import { acquireRequest } from "../contract/subject.ts";
 import { ManualClock } from "../support/clock.ts";

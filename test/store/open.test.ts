@@ -9,7 +9,7 @@ import { systemClock, systemRandom } from "../../src/platform/clock.ts";
 import type { OpenSqliteOptions } from "../../src/store/sqlite/connection.ts";
 import { openSqlite } from "../../src/store/sqlite/open.ts";
 import { MIGRATIONS } from "../../src/store/sqlite/schema.ts";
-import { APPLICATION_ID } from "../../src/store/sqlite/version.ts";
+import { APPLICATION_ID } from "../../src/store/sqlite/quick_enqueue.ts";
 import type { Store } from "../../src/store/store.ts";
 import { newJob } from "../support/jobs.ts";
 

@@ -105,7 +105,8 @@ describe("the plan", () => {
     await s.store.recover([await s.recovery(grant.job.id)]);
     await s.store.promote();
     await s.store.trimCheckpoints(1);
-    for (const uptime_ms of [0, 3_600_000]) await s.store.noticeJump({ boot_id: "b", suspends: 0, uptime_ms }, 1_000);
+    for (const uptime_ms of [0, 3_600_000])
+      await s.store.noticeClockJump({ boot_id: "b", suspends: 0, uptime_ms }, 1_000);
     expect(prepared.some((sql) => sql.includes("AS granted"))).toBe(true);
     await s.store.prunable({ older_than_ms: 0, states: FINISHED });
     await s.finished("completed", { priority: 1 });

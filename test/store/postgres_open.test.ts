@@ -26,7 +26,7 @@ async function schema(): Promise<Schema> {
 }
 
 const open = (url: string, create = true) =>
-  openPostgres(url, { clock: systemClock, random: systemRandom, create, patience_ms: 500 });
+  openPostgres(url, { clock: systemClock, random: systemRandom, create, retry_limit_ms: 500 });
 
 async function refusal(url: string, create = true): Promise<LeaseError> {
   const error = await open(url, create).then(

@@ -32,13 +32,13 @@ interface Trouble {
   eye: Store;
 }
 
-async function open(url: string, more: { answer_timeout_ms?: number; patience_ms?: number } = {}): Promise<Store> {
+async function open(url: string, more: { answer_timeout_ms?: number; retry_limit_ms?: number } = {}): Promise<Store> {
   const store = await openPostgres(url, { clock: systemClock, random: systemRandom, ...more });
   opened.push(() => store.close());
   return store;
 }
 
-async function trouble(more: { answer_timeout_ms?: number; patience_ms?: number } = {}): Promise<Trouble> {
+async function trouble(more: { answer_timeout_ms?: number; retry_limit_ms?: number } = {}): Promise<Trouble> {
   const schema = await newSchema();
   schemas.push(schema);
   const url = new URL(schema.url);
@@ -103,7 +103,7 @@ describe("a connection that is cut", () => {
   });
 
   test("for longer than the store is patient is an error that says what to look at", async () => {
-    const { store, proxy } = await trouble({ patience_ms: 200 });
+    const { store, proxy } = await trouble({ retry_limit_ms: 200 });
     proxy.close();
     const error = await store.now().catch((reason: unknown) => reason);
     if (!(error instanceof LeaseError)) throw new Error(`expected a LeaseError, got ${String(error)}`);
@@ -136,7 +136,7 @@ describe("a connection that falls silent", () => {
   });
 
   test("and does not come back ends the waiting with an error", async () => {
-    const { store, proxy } = await trouble({ answer_timeout_ms: 300, patience_ms: 500 });
+    const { store, proxy } = await trouble({ answer_timeout_ms: 300, retry_limit_ms: 500 });
     proxy.fallSilent();
     expect(await store.now().catch((reason: unknown) => reason)).toBeInstanceOf(LeaseError);
   });
@@ -239,7 +239,7 @@ describe("a server that is busy", () => {
   });
 
   test("for longer than a statement may take is an error, and the connection goes on", async () => {
-    const { store, schema } = await trouble({ answer_timeout_ms: 400, patience_ms: 100 });
+    const { store, schema } = await trouble({ answer_timeout_ms: 400, retry_limit_ms: 100 });
     await schema.sql.begin(async (sql) => {
       await sql.unsafe(`LOCK TABLE ${schema.name}.jobs`);
       const error = await store.list({ limit: 1, newest_first: false }).catch((reason: unknown) => reason);

@@ -5,8 +5,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { LeaseError } from "../../src/core/errors.ts";
-import { findPassword } from "../../src/store/postgres/session/pgpass.ts";
-import { parseTarget } from "../../src/store/postgres/session/url.ts";
+import { findPassword, parseTarget } from "../../src/store/postgres/session/url.ts";
 
 const NO_HOME = { HOME: "/nowhere" };
 const target = (url: string, env: Record<string, string> = {}) => parseTarget(url, { ...NO_HOME, ...env });

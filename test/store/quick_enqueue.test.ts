@@ -10,8 +10,7 @@ import type { NewJob } from "../../src/core/job.ts";
 import { systemRandom } from "../../src/platform/clock.ts";
 import { quickFiles } from "../../src/platform/quick_files.ts";
 import { openSqlite } from "../../src/store/sqlite/open.ts";
-import { quickEnqueue } from "../../src/store/sqlite/quick_enqueue.ts";
-import { SHORT_WAL_BYTES } from "../../src/store/sqlite/wal.ts";
+import { SHORT_WAL_BYTES, quickEnqueue } from "../../src/store/sqlite/quick_enqueue.ts";
 import { ManualClock } from "../support/clock.ts";
 import { newJob } from "../support/jobs.ts";
 

@@ -16,8 +16,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
 import { quickFiles } from "../../src/platform/quick_files.ts";
-import { preparePlace } from "../../src/store/sqlite/location.ts";
-import { quickPlace } from "../../src/store/sqlite/quick_location.ts";
+import { prepareLocation } from "../../src/store/sqlite/location.ts";
+import { quickLocation } from "../../src/store/sqlite/quick_enqueue.ts";
 
 const top = mkdtempSync(join(tmpdir(), "lease-quick-"));
 afterAll(() => rmSync(top, { recursive: true }));
@@ -42,11 +42,11 @@ function files() {
 describe.if(process.platform === "linux")("the quick look at a store's place", () => {
   test("says yes to one of our own, and tells where it really is", () => {
     const path = place();
-    expect(quickPlace(files(), path)).toEqual({ path, wal_bytes: 1 });
+    expect(quickLocation(files(), path)).toEqual({ path, wal_bytes: 1 });
     const link = join(top, "link.db");
     symlinkSync(path, link);
-    expect(quickPlace(files(), link)).toEqual({ path, wal_bytes: 1 });
-    expect(preparePlace(link, { trust: false, create: false })).toBe(path);
+    expect(quickLocation(files(), link)).toEqual({ path, wal_bytes: 1 });
+    expect(prepareLocation(link, { trust: false, create: false })).toBe(path);
   });
 
   const DOUBTS: [string, (path: string) => void][] = [
@@ -77,19 +77,19 @@ describe.if(process.platform === "linux")("the quick look at a store's place", (
     test(`leaves ${what} to the thorough one`, () => {
       const path = place();
       spoil(path);
-      expect(quickPlace(files(), path)).toBeNull();
+      expect(quickLocation(files(), path)).toBeNull();
     });
   }
 
   test.if(process.getuid?.() === 0)("leaves what belongs to others to the thorough one", () => {
     const path = place();
     chownSync(path, 12_345, 12_345);
-    expect(quickPlace(files(), path)).toBeNull();
+    expect(quickLocation(files(), path)).toBeNull();
   });
 
   test("leaves names to the thorough one that no file can have", () => {
-    expect(quickPlace(files(), "")).toBeNull();
-    expect(quickPlace(files(), `${place()}\0x`)).toBeNull();
+    expect(quickLocation(files(), "")).toBeNull();
+    expect(quickLocation(files(), `${place()}\0x`)).toBeNull();
   });
 });
 

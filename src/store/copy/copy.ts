@@ -6,8 +6,7 @@
 import { createHash } from "node:crypto";
 import { LeaseError } from "../../core/errors.ts";
 import type { Store } from "../store.ts";
-import { KINDS } from "./transfer.ts";
-import type { Kind, Row, Transfer } from "./transfer.ts";
+import { KINDS, type Kind, type Transfer, type TransferRow } from "./transfer.ts";
 
 export interface Copied {
   counts: Record<Kind, number>;
@@ -77,10 +76,10 @@ async function compare(sent: Digest, target: Transfer, location: string): Promis
   );
 }
 
-async function* pages(transfer: Transfer, kind: Kind): AsyncGenerator<readonly Row[]> {
+async function* pages(transfer: Transfer, kind: Kind): AsyncGenerator<readonly TransferRow[]> {
   const limit = kind === "inputs" || kind === "logs" ? SMALL_PAGE : PAGE;
-  for (let behind: Row | null = null; ;) {
-    const rows: readonly Row[] = await transfer.read(kind, behind, limit);
+  for (let behind: TransferRow | null = null; ;) {
+    const rows: readonly TransferRow[] = await transfer.read(kind, behind, limit);
     if (rows.length > 0) yield rows;
     const last = rows.at(-1);
     if (last === undefined || rows.length < limit) return;
@@ -93,7 +92,7 @@ class Digest {
   readonly #hashes = new Map(KINDS.map((kind) => [kind, createHash("sha256")]));
   readonly #done = new Map<Kind, string>();
 
-  add(kind: Kind, rows: readonly Row[]): void {
+  add(kind: Kind, rows: readonly TransferRow[]): void {
     this.counts[kind] += rows.length;
     const hash = this.#hashes.get(kind);
     for (const row of rows) {

@@ -9,11 +9,9 @@
 
 import { LeaseError } from "../../core/errors.ts";
 import type { NewJob } from "../../core/job.ts";
+import { parentsOf } from "../shared/columns.ts";
 import { numbers, texts } from "./session/arrays.ts";
 import type { Connection } from "./session/link.ts";
-import type { Statements } from "./session/sql.ts";
-
-type Kind = "success" | "any";
 
 const LOCK_PARENTS = `SELECT id, awaited, finished_at_ms IS NOT NULL AS finished FROM lease.jobs
   WHERE id = ANY ($1::bigint[]) ORDER BY id FOR NO KEY UPDATE`;
@@ -47,14 +45,15 @@ const UNBLOCK = `UPDATE lease.jobs
 
 /** Links new jobs to their parents. They were inserted as blocked, and are freed or cancelled at once if those allow it. */
 export async function addDependencies(
-  statements: Statements,
-  connection: Connection,
+  db: Connection,
   children: readonly { id: number; job: NewJob; index: number }[],
 ): Promise<void> {
-  const edges = children.flatMap(({ id, job, index }) => edgesOf(id, job, index));
+  const edges = children.flatMap(({ id, job, index }) =>
+    [...parentsOf(job)].map(([parent, kind]) => ({ child: id, parent, kind, index })),
+  );
   if (edges.length === 0) return;
   const parents = [...new Set(edges.map(({ parent }) => parent))];
-  const rows = await statements.sql(connection, LOCK_PARENTS, [numbers(parents)]);
+  const rows = await db.query(LOCK_PARENTS, [numbers(parents)]);
   const known = new Set(rows.map(({ id }) => id as number));
   for (const { child, parent, index } of edges) {
     // Ids rise: a parent that is not older than the child is not there yet.
@@ -62,41 +61,29 @@ export async function addDependencies(
     throw new LeaseError("dependency", `there is no job ${parent} to wait for`, { index });
   }
   const unaware = rows.flatMap(({ id, awaited }) => (awaited ? [] : [id as number]));
-  if (unaware.length > 0) await statements.sql(connection, AWAIT, [numbers(unaware)]);
-  await statements.sql(connection, INSERT, [
+  if (unaware.length > 0) await db.query(AWAIT, [numbers(unaware)]);
+  await db.query(INSERT, [
     numbers(edges.map(({ child }) => child)),
     numbers(edges.map(({ parent }) => parent)),
     texts(edges.map(({ kind }) => kind)),
   ]);
   await freeChildren(
-    statements,
-    connection,
+    db,
     rows.flatMap(({ id, finished }) => (finished ? [id as number] : [])),
   );
 }
 
-function edgesOf(child: number, job: NewJob, index: number) {
-  const kinds = new Map<number, Kind>();
-  for (const parent of job.after_any) kinds.set(parent, "any");
-  for (const parent of job.after) kinds.set(parent, "success");
-  return [...kinds].map(([parent, kind]) => ({ child, parent, kind, index }));
-}
-
 /** To be called in the transaction in which `ended` did. */
-export async function freeChildren(
-  statements: Statements,
-  connection: Connection,
-  ended: readonly number[],
-): Promise<void> {
+export async function freeChildren(db: Connection, ended: readonly number[]): Promise<void> {
   if (ended.length === 0) return;
   const over = [...ended];
   for (let from: readonly number[] = ended; from.length > 0;) {
     // Again from those that it found: a child may have been added to one of them while we waited for it.
-    const doomed = await statements.sql(connection, DOOM, [numbers(from)]);
+    const doomed = await db.query(DOOM, [numbers(from)]);
     from = doomed.map(({ id }) => id as number);
     over.push(...from);
   }
-  const children = await statements.sql(connection, LOCK_CHILDREN, [numbers(over)]);
+  const children = await db.query(LOCK_CHILDREN, [numbers(over)]);
   if (children.length === 0) return;
-  await statements.sql(connection, UNBLOCK, [numbers(children.map(({ id }) => id as number))]);
+  await db.query(UNBLOCK, [numbers(children.map(({ id }) => id as number))]);
 }

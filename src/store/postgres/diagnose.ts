@@ -2,14 +2,12 @@
 
 import { formatDuration } from "../../core/duration.ts";
 import type { SqlRow } from "../../platform/platform.ts";
-import { damageFinding, LOOKED_AT } from "../shared/damage.ts";
 import type { Finding } from "../queries.ts";
-import type { Connection } from "./session/link.ts";
+import { LOOKED_AT, damageFinding, finding, worstFirst } from "../shared/findings.ts";
 import { MIGRATIONS } from "./schema.ts";
-import type { Statements } from "./session/sql.ts";
+import type { Connection } from "./session/link.ts";
 import { SELECT_WITHOUT_INPUT } from "./statements.ts";
 
-const LEVELS = { error: 0, warn: 1, ok: 2 } as const;
 const OLD_SNAPSHOT_MS = 5 * 60_000;
 const MANY_DEAD = 100_000;
 const FEW_CONNECTIONS = 10;
@@ -35,12 +33,12 @@ const LOOKED = [
     WHERE state = 'failed')`,
 ].join(" UNION ALL ");
 
-export async function diagnose(statements: Statements, connection: Connection, schema: string): Promise<Finding[]> {
-  const [row] = await statements.sql(connection, FACTS, [schema]);
+export async function diagnose(db: Connection, schema: string): Promise<Finding[]> {
+  const [row] = await db.query(FACTS, [schema]);
   const facts = row as SqlRow;
-  const findings = [
-    ok("postgresql", facts["version"] as string),
-    ok("schema", `${facts["schema"]} of ${MIGRATIONS.length}`),
+  return worstFirst([
+    finding("postgresql", facts["version"] as string),
+    finding("schema", `${facts["schema"]} of ${MIGRATIONS.length}`),
     standby(facts),
     durability(facts),
     autovacuum(facts),
@@ -48,63 +46,58 @@ export async function diagnose(statements: Statements, connection: Connection, s
     snapshots(facts),
     connections(facts),
     strays(facts),
-    damageFinding(await statements.sql(connection, LOOKED, [LOOKED_AT])),
-    ok("size", `${Math.round((facts["bytes"] as number) / 2 ** 20)} MiB`),
-  ];
-  return findings.toSorted((a, b) => LEVELS[a.level] - LEVELS[b.level]);
-}
-
-function ok(name: string, value: string): Finding {
-  return { name, level: "ok", value, advice: null };
+    damageFinding(await db.query(LOOKED, [LOOKED_AT])),
+    finding("size", `${Math.round((facts["bytes"] as number) / 2 ** 20)} MiB`),
+  ]);
 }
 
 function standby(facts: SqlRow): Finding {
-  if ((facts["standby"] as unknown) !== true) return ok("role", "primary");
-  return { name: "role", level: "error", value: "standby", advice: "nothing can be written here: name the primary" };
+  if ((facts["standby"] as unknown) !== true) return finding("role", "primary");
+  return finding("role", "standby", "nothing can be written here: name the primary", "error");
 }
 
 function durability(facts: SqlRow): Finding {
   if (facts["fsync"] === "off") {
     const advice = "a crash of the server can lose or damage everything: switch fsync on";
-    return { name: "durability", level: "error", value: "fsync is off", advice };
+    return finding("durability", "fsync is off", advice, "error");
   }
   if (facts["synchronous_commit"] !== "off")
-    return ok("durability", `synchronous_commit ${facts["synchronous_commit"]}`);
+    return finding("durability", `synchronous_commit ${facts["synchronous_commit"]}`);
   const advice = "a crash of the server can lose jobs that were acknowledged: set synchronous_commit to on";
-  return { name: "durability", level: "warn", value: "synchronous_commit off", advice };
+  return finding("durability", "synchronous_commit off", advice);
 }
 
 function autovacuum(facts: SqlRow): Finding {
-  if (facts["autovacuum"] === "on") return ok("autovacuum", "on");
+  if (facts["autovacuum"] === "on") return finding("autovacuum", "on");
   const advice = "old versions of jobs pile up and every claim gets slower: switch autovacuum on";
-  return { name: "autovacuum", level: "error", value: "off", advice };
+  return finding("autovacuum", "off", advice, "error");
 }
 
 function bloat(facts: SqlRow): Finding {
   const [dead, live] = [(facts["dead"] ?? 0) as number, (facts["live"] ?? 0) as number];
   const value = `${dead} dead of ${dead + live} job versions`;
-  if (dead < MANY_DEAD || dead < live) return ok("bloat", value);
+  if (dead < MANY_DEAD || dead < live) return finding("bloat", value);
   const advice = "vacuum does not keep up: look for old transactions, and at autovacuum_vacuum_cost_limit";
-  return { name: "bloat", level: "warn", value, advice };
+  return finding("bloat", value, advice);
 }
 
 function snapshots(facts: SqlRow): Finding {
   const oldest_ms = facts["oldest_ms"] as number;
   const value = formatDuration(oldest_ms);
-  if (oldest_ms < OLD_SNAPSHOT_MS) return ok("oldest transaction", value);
+  if (oldest_ms < OLD_SNAPSHOT_MS) return finding("oldest transaction", value);
   const advice = "it keeps vacuum from its work: find it in pg_stat_activity by backend_xmin, and end it";
-  return { name: "oldest transaction", level: "warn", value, advice };
+  return finding("oldest transaction", value, advice);
 }
 
 function connections(facts: SqlRow): Finding {
   const left = facts["connections_left"] as number;
-  if (left >= FEW_CONNECTIONS) return ok("connections", `${left} left`);
+  if (left >= FEW_CONNECTIONS) return finding("connections", `${left} left`);
   const advice = "a worker needs up to three: raise max_connections, or put pgbouncer (session pooling) before it";
-  return { name: "connections", level: "warn", value: `${left} left`, advice };
+  return finding("connections", `${left} left`, advice);
 }
 
 function strays(facts: SqlRow): Finding {
-  if (facts["strays"] === 0) return ok("integrity", "ok");
+  if (facts["strays"] === 0) return finding("integrity", "ok");
   const advice = "somebody changed the tables by hand: `lease copy --to NEW` makes a store without them";
-  return { name: "integrity", level: "warn", value: `${facts["strays"]} attempts without an end`, advice };
+  return finding("integrity", `${facts["strays"]} attempts without an end`, advice);
 }

@@ -3,19 +3,19 @@
  * transaction that looks at the live keys, decides, and begins again when somebody else was faster.
  */
 
+import { checkNewJob } from "../../core/check_job.ts";
 import { LeaseError } from "../../core/errors.ts";
 import type { NewJob, StateName } from "../../core/job.ts";
-import { checkNewJob } from "../../core/check_job.ts";
-import type { SqlRow } from "../../platform/platform.ts";
-import type { Acquirer, BulkEnqueued, Enqueued, EnqueueOptions, Grant } from "../store.ts";
-import { bytes, numbers, texts } from "./session/arrays.ts";
-import { cancelWaiting } from "./cancel.ts";
+import { isBlocked } from "../shared/columns.ts";
+import { answersWhenDone, replaces } from "../shared/verdicts.ts";
+import type { Acquirer, EnqueueOptions, Enqueued, Grant } from "../store.ts";
 import { acquire } from "./acquire.ts";
+import { cancelWaiting } from "./cancel.ts";
 import { addDependencies, freeChildren } from "./dependencies.ts";
+import { bytes, numbers, texts } from "./session/arrays.ts";
 import type { Connection } from "./session/link.ts";
-import { NEW_JOBS } from "./enqueue_columns.ts";
-import { here, settle } from "./settle.ts";
-import type { Statements } from "./session/sql.ts";
+import { settle, within } from "./settle.ts";
+import { NEW_JOBS, SQL } from "./statements.ts";
 
 /** Somebody else took a key or started a job between our look and our write. */
 class Overtaken extends Error {
@@ -26,146 +26,92 @@ const CHUNK = 5_000;
 
 /** Needs no look at other jobs. */
 export function isPlain(job: NewJob): boolean {
-  return job.key === null && job.after.length + job.after_any.length === 0;
+  return job.key === null && !isBlocked(job);
 }
 
 export function checkAll(jobs: readonly NewJob[]): void {
-  for (const [index, job] of jobs.entries()) {
-    try {
-      checkNewJob(job);
-    } catch (error) {
-      throw atIndex(error, index);
-    }
+  for (const [index, job] of jobs.entries()) atIndex(index, () => checkNewJob(job));
+}
+
+/** An error about a job says which of those that were given it is. */
+function atIndex<T>(offset: number, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw withIndex(error, offset);
   }
 }
 
-/** An error about a job, with the job's place among those that were given. */
-function atIndex(error: unknown, offset: number): unknown {
+export function withIndex(error: unknown, offset: number): unknown {
   if (!(error instanceof LeaseError)) return error;
   return new LeaseError(error.code, error.message, { cause: error.cause, index: offset + (error.index ?? 0) });
 }
 
 /** One statement, unless there is input. */
-export async function insertPlain(
-  statements: Statements,
-  connection: Connection,
-  jobs: readonly NewJob[],
-): Promise<number[]> {
-  return insert(statements, connection, jobs, "insertJobs");
+export async function insertPlain(db: Connection, jobs: readonly NewJob[]): Promise<number[]> {
+  return insert(db, jobs, SQL.insertJobs);
 }
 
 /** Inside a transaction; jobs are checked already. */
 export async function enqueue(
-  statements: Statements,
-  connection: Connection,
+  db: Connection,
   jobs: readonly NewJob[],
   options: EnqueueOptions = {},
 ): Promise<Enqueued[]> {
   const answers: Enqueued[] = [];
   for (let from = 0; from < jobs.length; from += CHUNK) {
     try {
-      answers.push(...(await enqueueChunk(statements, connection, jobs.slice(from, from + CHUNK), options)));
+      answers.push(...(await enqueueChunk(db, jobs.slice(from, from + CHUNK), options)));
     } catch (error) {
-      throw atIndex(error, from);
+      throw withIndex(error, from);
     }
   }
   const { acquire: acquirer } = options;
   if (acquirer !== undefined) {
-    for (const answer of answers) answer.grant = await acquireOne(statements, connection, acquirer, answer.id);
+    for (const answer of answers) answer.grant = await acquireOne(db, acquirer, answer.id);
   }
   return answers;
 }
 
 /** In the transaction that added it, or found it: before anybody else can. */
-async function acquireOne(
-  statements: Statements,
-  connection: Connection,
-  acquirer: Acquirer,
-  job: number,
-): Promise<Grant | null> {
+async function acquireOne(db: Connection, acquirer: Acquirer, job: number): Promise<Grant | null> {
   const request = { ...acquirer, count: 1, queues: null, task: null, job };
-  const acquired = await acquire(statements, connection, request, { number: 0, due_first: false, again: false });
+  const acquired = await acquire(db, request, { number: 0, due_first: false, again: false });
   if (acquired === null) return null;
-  if (acquired.damaged.length > 0) await settle(statements, here(connection), acquired.damaged);
+  if (acquired.damaged.length > 0) await settle(within(db), acquired.damaged);
   return acquired.grants[0] ?? null;
 }
 
-/** Batch after batch, inside one transaction; only ranges of ids are kept. */
-export async function enqueueAll(
-  statements: Statements,
-  connection: Connection,
-  batches: AsyncIterable<readonly NewJob[]>,
-): Promise<BulkEnqueued> {
-  const ranges: [number, number][] = [];
-  let created = 0;
-  let offset = 0;
-  for await (const batch of batches) {
-    for (const queued of await enqueueBatch(statements, connection, batch, offset)) {
-      if (queued.created) created += 1;
-      const last = ranges.at(-1);
-      if (last?.[1] === queued.id - 1) last[1] = queued.id;
-      else ranges.push([queued.id, queued.id]);
-    }
-    offset += batch.length;
-  }
-  return { ranges, created };
+interface KeyOwner {
+  id: number;
+  state: StateName;
 }
-
-async function enqueueBatch(
-  statements: Statements,
-  connection: Connection,
-  batch: readonly NewJob[],
-  offset: number,
-): Promise<Enqueued[]> {
-  try {
-    checkAll(batch);
-    return await enqueue(statements, connection, batch);
-  } catch (error) {
-    throw atIndex(error, offset);
-  }
-}
-
-/** What has been read from a stream can't be read again: a transaction that has to begin anew fails instead. */
-export function onlyOnce<T>(batches: AsyncIterable<T>): AsyncIterable<T> {
-  let begun = false;
-  return {
-    [Symbol.asyncIterator]() {
-      if (begun) throw new LeaseError("store_failed", "the store was in trouble before all jobs were in: try again");
-      begun = true;
-      return batches[Symbol.asyncIterator]();
-    },
-  };
-}
-
-type Live = { id: number; state: StateName; awaited: boolean };
 
 async function enqueueChunk(
-  statements: Statements,
-  connection: Connection,
+  db: Connection,
   jobs: readonly NewJob[],
   { done_answers = false }: EnqueueOptions,
 ): Promise<Enqueued[]> {
   if (jobs.every(isPlain)) {
-    const ids = await insertPlain(statements, connection, jobs);
+    const ids = await insertPlain(db, jobs);
     return ids.map((id) => ({ id, created: true }));
   }
-  const live = await liveByKey(statements, connection, jobs, done_answers);
+  const owners = await ownersOf(db, jobs, done_answers);
   const answers: Enqueued[] = [];
   for (let from = 0; from < jobs.length;) {
-    const plan = planNext(jobs, from, live);
-    await makeRoom(statements, connection, plan.replaced);
+    const plan = planNext(jobs, from, owners);
+    await makeRoom(db, plan.replaced);
     const wanted = plan.steps.flatMap((step, index) => ("job" in step ? [{ job: step.job, index: from + index }] : []));
     const inserted = wanted.map(({ job }) => job);
-    const ids = await insert(statements, connection, inserted, "insertKeyed");
+    const ids = await insert(db, inserted, SQL.insertKeyed);
     if (ids.length < wanted.length) throw new Overtaken("a key was taken meanwhile");
     const created = wanted.map((step, at) => ({ id: ids[at] as number, ...step }));
-    await addDependencies(statements, connection, created);
-    for (const { id, job } of created)
-      if (job.key !== null) live.set(job.key, { id, state: "pending", awaited: false });
+    await addDependencies(db, created);
+    for (const { id, job } of created) if (job.key !== null) owners.set(job.key, { id, state: "pending" });
     let next = 0;
     for (const step of plan.steps) {
       if ("job" in step) answers.push({ id: ids[next++] as number, created: true });
-      else answers.push({ id: live.get(step.key)?.id as number, created: false });
+      else answers.push({ id: owners.get(step.key)?.id as number, created: false });
     }
     from += plan.steps.length;
   }
@@ -173,91 +119,65 @@ async function enqueueChunk(
 }
 
 /** By key, who has it: the live job, or where that is wanted the newest, if it came to an end by itself. */
-async function liveByKey(
-  statements: Statements,
-  connection: Connection,
+async function ownersOf(
+  db: Connection,
   jobs: readonly NewJob[],
   done_answers: boolean,
-) {
+): Promise<Map<string, KeyOwner>> {
   const keys = [...new Set(jobs.flatMap(({ key }) => (key === null ? [] : [key])))];
-  const live = new Map<string, Live>();
-  if (keys.length === 0) return live;
-  for (const row of done_answers ? await statements.run(connection, "newestByKey", [texts(keys)]) : []) {
-    if (row["state"] !== "cancelled") live.set(row["key"] as string, row as unknown as Live);
-  }
-  for (const row of await statements.run(connection, "liveByKey", [texts(keys)])) {
-    live.set(row["key"] as string, row as unknown as Live);
-  }
-  return live;
+  if (keys.length === 0) return new Map();
+  const done = done_answers ? await db.query(SQL.newestByKey, [texts(keys)]) : [];
+  const live = await db.query(SQL.liveByKey, [texts(keys)]);
+  const owners = [...done.filter(({ state }) => state !== "cancelled"), ...live];
+  return new Map(owners.map((row) => [row["key"] as string, row as unknown as KeyOwner]));
 }
 
 interface Plan {
   steps: ({ job: NewJob } | { key: string })[];
-  replaced: { key: string; live: Live }[];
+  replaced: { key: string; owner: KeyOwner }[];
 }
 
-/** As many jobs as can be inserted at once: up to one that takes the place of another in the same batch. */
-function planNext(jobs: readonly NewJob[], from: number, live: ReadonlyMap<string, Live>): Plan {
+/** As many jobs as can be inserted at once: up to one that replaces another of the same batch. */
+function planNext(jobs: readonly NewJob[], from: number, owners: ReadonlyMap<string, KeyOwner>): Plan {
   const plan: Plan = { steps: [], replaced: [] };
   const fresh = new Set<string>();
   for (const [at, job] of jobs.slice(from).entries()) {
     const { key } = job;
-    if (key !== null && fresh.has(key)) {
-      if (job.if_exists !== "skip") break;
-      plan.steps.push({ key });
+    if (key === null) {
+      plan.steps.push({ job });
       continue;
     }
-    const other = key === null ? undefined : live.get(key);
-    if (key !== null && other !== undefined) {
-      if (job.if_exists === "skip" || isDone(other)) {
-        plan.steps.push({ key });
-        continue;
-      }
-      refuseUnlessReplaceable(job, other, from + at);
-      plan.replaced.push({ key, live: other });
-    }
-    if (key !== null) fresh.add(key);
-    plan.steps.push({ job });
+    if (fresh.has(key) && job.if_exists !== "skip") break;
+    const owner = owners.get(key);
+    const answers = fresh.has(key) || (owner !== undefined && answersFor(job, owner, from + at));
+    plan.steps.push(answers ? { key } : { job });
+    if (answers) continue;
+    if (owner !== undefined) plan.replaced.push({ key, owner });
+    fresh.add(key);
   }
   return plan;
 }
 
-function isDone({ state }: Live): boolean {
-  return state === "completed" || state === "failed";
+function answersFor(job: NewJob, owner: KeyOwner, index: number): boolean {
+  return answersWhenDone(owner.state) || !atIndex(index, () => replaces(job, owner));
 }
 
-function refuseUnlessReplaceable(job: NewJob, { id, state }: Live, index: number): void {
-  if (job.if_exists === "fail") {
-    const message = `key ${job.key} is taken by job ${id} (${state}): wait for it, or cancel it`;
-    throw new LeaseError("key_exists", message, { index });
-  }
-  if (state === "running") {
-    const message = `key ${job.key} can't be replaced while job ${id} is running: cancel it first`;
-    throw new LeaseError("key_exists", message, { index });
-  }
-}
-
-async function makeRoom(statements: Statements, connection: Connection, replaced: Plan["replaced"]): Promise<void> {
-  for (const { key, live } of replaced) {
-    const gone = await cancelWaiting(statements, connection, [live.id], `replaced by a new job with key ${key}`);
+async function makeRoom(db: Connection, replaced: Plan["replaced"]): Promise<void> {
+  for (const { key, owner } of replaced) {
+    const gone = await cancelWaiting(db, [owner.id], `replaced by a new job with key ${key}`);
     if (gone.length === 0) throw new Overtaken("a job started meanwhile");
-    await freeChildren(statements, connection, gone);
+    await freeChildren(db, gone);
   }
 }
 
-async function insert(
-  statements: Statements,
-  connection: Connection,
-  jobs: readonly NewJob[],
-  statement: "insertJobs" | "insertKeyed",
-): Promise<number[]> {
+async function insert(db: Connection, jobs: readonly NewJob[], statement: string): Promise<number[]> {
   if (jobs.length === 0) return [];
-  const rows: SqlRow[] = await statements.run(connection, statement, NEW_JOBS.params(jobs));
+  const rows = await db.query(statement, NEW_JOBS.params(jobs));
   const ids = rows.map(({ id }) => id as number);
   const inputs = jobs.flatMap(({ input }, index) => (input === null ? [] : [{ id: ids[index] as number, input }]));
   if (inputs.length > 0 && ids.length === jobs.length) {
     const lists = [numbers(inputs.map(({ id }) => id)), bytes(inputs.map(({ input }) => input))];
-    await statements.run(connection, "insertInputs", lists);
+    await db.query(SQL.insertInputs, lists);
   }
   return ids;
 }

@@ -3,8 +3,7 @@
  * statement was carried out, and what to tell people about the rest.
  */
 
-import type { ErrorCode } from "../../core/errors.ts";
-import { errorText, LeaseError } from "../../core/errors.ts";
+import { LeaseError, errorText, type ErrorCode } from "../../core/errors.ts";
 
 /** Of the driver and of the system: the connection is gone, or could not be made. */
 const LOST = new Set([
@@ -41,7 +40,7 @@ export function codeOf(error: unknown): string {
 }
 
 /** Whether the connection itself is gone, or could not be made. */
-export function isLoss(error: unknown): boolean {
+export function isConnectionLoss(error: unknown): boolean {
   const code = codeOf(error);
   return LOST.has(code) || UNREACHABLE.has(code) || SERVER_AWAY.has(code);
 }
@@ -57,6 +56,11 @@ export function isPassing(error: unknown): boolean {
 export function isUncertain(error: unknown): boolean {
   const code = codeOf(error);
   return LOST.has(code) || code === "57P01" || code === "57P02";
+}
+
+/** Whether a value does not fit its column, or breaks a rule of its table. */
+export function isRefusedValue(error: unknown): boolean {
+  return /^2[23]/.test(codeOf(error instanceof LeaseError ? error.cause : error));
 }
 
 const MEANINGS: Readonly<Record<string, readonly [ErrorCode, string]>> = {

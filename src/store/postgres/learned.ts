@@ -1,12 +1,10 @@
 /** What runs have taught about the gaps between beats, one row per subject. */
 
-import { learn, subjectOf } from "../../core/learning.ts";
-import type { Learned } from "../../core/learning.ts";
+import { learn, subjectOf, type Learned } from "../../core/learning.ts";
 import { toLearned } from "../shared/rows.ts";
 import type { SettleRequest } from "../store.ts";
 import { numbers, texts } from "./session/arrays.ts";
 import type { Connection } from "./session/link.ts";
-import type { Statements } from "./session/sql.ts";
 
 const GET = "SELECT subject, runs, gaps FROM lease.learned WHERE subject = ANY ($1::text[])";
 const CLAIM = `INSERT INTO lease.learned (subject, runs, gaps) SELECT subject, 0, '{}' FROM unnest($1::text[]) AS t (subject)
@@ -14,26 +12,18 @@ const CLAIM = `INSERT INTO lease.learned (subject, runs, gaps) SELECT subject, 0
 const SET = "UPDATE lease.learned SET runs = $2, gaps = $3, lease_ms = $4 WHERE subject = $1";
 const SUBJECTS = "SELECT id, key, queue FROM lease.jobs WHERE id = ANY ($1::bigint[])";
 
-export async function learned(
-  statements: Statements,
-  connection: Connection,
-  subjects: readonly string[],
-): Promise<(Learned | null)[]> {
+export async function learned(db: Connection, subjects: readonly string[]): Promise<(Learned | null)[]> {
   if (subjects.length === 0) return [];
-  const rows = await statements.sql(connection, GET, [texts(subjects)]);
+  const rows = await db.query(GET, [texts(subjects)]);
   const known = new Map(rows.map((row) => [row["subject"] as string, toLearned(row)]));
   return subjects.map((subject) => known.get(subject) ?? null);
 }
 
 /** Inside the transaction in which the runs ended. */
-export async function addRuns(
-  statements: Statements,
-  connection: Connection,
-  requests: readonly SettleRequest[],
-): Promise<void> {
+export async function addRuns(db: Connection, requests: readonly SettleRequest[]): Promise<void> {
   const teaching = requests.filter(({ gaps }) => gaps);
   if (teaching.length === 0) return;
-  const rows = await statements.sql(connection, SUBJECTS, [numbers(teaching.map(({ id }) => id))]);
+  const rows = await db.query(SUBJECTS, [numbers(teaching.map(({ id }) => id))]);
   const subjects = new Map(
     rows.map((row) => [
       row["id"] as number,
@@ -42,8 +32,8 @@ export async function addRuns(
   );
   const names = [...new Set(subjects.values())].toSorted();
   // The row must be there to be locked, and two runs at once must both count.
-  await statements.sql(connection, CLAIM, [texts(names)]);
-  const locked = await statements.sql(connection, `${GET} ORDER BY subject FOR UPDATE`, [texts(names)]);
+  await db.query(CLAIM, [texts(names)]);
+  const locked = await db.query(`${GET} ORDER BY subject FOR UPDATE`, [texts(names)]);
   const now = new Map(locked.map((row) => [row["subject"] as string, toLearned(row)]));
   for (const { id, gaps } of teaching) {
     const subject = subjects.get(id);
@@ -52,6 +42,6 @@ export async function addRuns(
   for (const [subject, known] of now) {
     if (known === null) continue;
     const { runs, gaps, lease_ms } = known;
-    await statements.sql(connection, SET, [subject, runs, JSON.stringify(gaps), lease_ms]);
+    await db.query(SET, [subject, runs, JSON.stringify(gaps), lease_ms]);
   }
 }

@@ -2,10 +2,9 @@
 
 import type { StateName } from "../../core/job.ts";
 import type { PruneQuery } from "../queries.ts";
+import { select } from "./list.ts";
 import { texts } from "./session/arrays.ts";
-import { select } from "./session/conditions.ts";
 import type { Connection } from "./session/link.ts";
-import type { Statements } from "./session/sql.ts";
 
 function old({ states, older_than_ms, ...selection }: PruneQuery) {
   const only = select(selection);
@@ -21,23 +20,19 @@ const OWNED = [
   owned("dependencies", "parent_id"),
 ].join(", ");
 
-export async function prunable(statements: Statements, connection: Connection, query: PruneQuery) {
+export async function prunable(db: Connection, query: PruneQuery) {
   const only = old(query);
   const text = `SELECT state, count(*) AS count FROM lease.jobs ${only.where()} GROUP BY state`;
-  const rows = await statements.sql(connection, text, only.params);
+  const rows = await db.query(text, only.params);
   const counts = new Map(rows.map((row) => [row["state"] as StateName, row["count"] as number]));
   return [...new Set(query.states)].map((state) => ({ state, count: counts.get(state) ?? 0 }));
 }
 
-export async function prune(
-  statements: Statements,
-  connection: Connection,
-  { limit, ...query }: PruneQuery & { limit: number },
-): Promise<number> {
+export async function prune(db: Connection, { limit, ...query }: PruneQuery & { limit: number }): Promise<number> {
   const only = old(query);
   const text = `WITH old AS MATERIALIZED (
-      SELECT id FROM lease.jobs ${only.where()} ORDER BY finished_at_ms, id LIMIT $${only.params.length + 1}
+      SELECT id FROM lease.jobs ${only.where()} ORDER BY finished_at_ms, id LIMIT ${only.bind(limit)}
       FOR UPDATE SKIP LOCKED
     ), ${OWNED} DELETE FROM lease.jobs WHERE id = ANY (ARRAY(SELECT id FROM old)) RETURNING id`;
-  return (await statements.sql(connection, text, [...only.params, limit])).length;
+  return (await db.query(text, only.params)).length;
 }

@@ -2,34 +2,19 @@
  * Questions about jobs. Reads never wait for writers: each statement has its own snapshot.
  */
 
-import { assert } from "../../core/errors.ts";
 import type { Job } from "../../core/job.ts";
-import type { Attempt, Checkpoint, LogChunk, QueueCount } from "../../core/records.ts";
-import type {
-  Backlog,
-  CheckpointQuery,
-  ExpiredLease,
-  ExpiredQuery,
-  LeaseHealth,
-  LogQuery,
-  Selection,
-  UnmetDependency,
-} from "../queries.ts";
+import type { Attempt, Checkpoint, QueueCount } from "../../core/records.ts";
+import type { Backlog, BacklogQuery, CheckpointQuery, LeaseHealth, Selection, UnmetDependency } from "../queries.ts";
+import { Conditions, narrowCheckpoints } from "../shared/filters.ts";
 import { toAttempt, toCheckpoint, toJob } from "../shared/rows.ts";
+import { select } from "./list.ts";
 import { numbers, texts } from "./session/arrays.ts";
-import { Conditions, select } from "./session/conditions.ts";
-import type { SqlRow } from "../../platform/platform.ts";
 import type { Connection } from "./session/link.ts";
-import type { Statements } from "./session/sql.ts";
-import { SELECT_JOB } from "./statements.ts";
+import { SELECT_JOB, SQL } from "./statements.ts";
 
-export async function jobs(
-  statements: Statements,
-  connection: Connection,
-  ids: readonly number[],
-): Promise<(Job | null)[]> {
+export async function jobs(db: Connection, ids: readonly number[]): Promise<(Job | null)[]> {
   if (ids.length === 0) return [];
-  const rows = await statements.sql(connection, `${SELECT_JOB} WHERE id = ANY ($1::bigint[])`, [numbers(ids)]);
+  const rows = await db.query(`${SELECT_JOB} WHERE id = ANY ($1::bigint[])`, [numbers(ids)]);
   const found = new Map(rows.map((row) => [row["id"] as number, row]));
   return ids.map((id) => {
     const row = found.get(id);
@@ -37,35 +22,25 @@ export async function jobs(
   });
 }
 
-export async function checkpoints(
-  statements: Statements,
-  connection: Connection,
-  query: CheckpointQuery,
-): Promise<Checkpoint[]> {
-  const only = new Conditions();
-  if (query.job !== undefined) only.add("job_id = ?", query.job);
-  if (query.task !== undefined) only.add("task = ?", query.task);
-  if (query.kind !== undefined) only.add("kind = ?", query.kind);
-  const text = `SELECT * FROM lease.checkpoints ${only.where()} ORDER BY id DESC LIMIT $${only.params.length + 1}`;
-  return (await statements.sql(connection, text, [...only.params, query.limit])).map(toCheckpoint);
+export async function checkpoints(db: Connection, query: CheckpointQuery): Promise<Checkpoint[]> {
+  const only = new Conditions("$");
+  narrowCheckpoints(only, query);
+  const text = `SELECT * FROM lease.checkpoints ${only.where()} ORDER BY id DESC LIMIT ${only.bind(query.limit)}`;
+  return (await db.query(text, only.params)).map(toCheckpoint);
 }
 
-export async function counts(
-  statements: Statements,
-  connection: Connection,
-  selection: Selection | undefined,
-): Promise<QueueCount[]> {
-  const only = select(selection ?? {});
+export async function counts(db: Connection, selection: Selection = {}): Promise<QueueCount[]> {
+  const only = select(selection);
   const text = `SELECT queue, state, count(*) AS count FROM lease.jobs ${only.where()} GROUP BY queue, state
     ORDER BY queue COLLATE "C", state`;
-  return (await statements.sql(connection, text, only.params)) as unknown as QueueCount[];
+  return (await db.query(text, only.params)) as unknown as QueueCount[];
 }
 
 const RETRY_COUNTS = `SELECT token - 1 AS retries, count(*) AS jobs FROM lease.jobs
   WHERE state IN ('completed', 'failed') AND finished_at_ms IS NOT NULL GROUP BY token ORDER BY token`;
 
-export async function retryCounts(statements: Statements, connection: Connection) {
-  return (await statements.sql(connection, RETRY_COUNTS)) as { retries: number; jobs: number }[];
+export async function retryCounts(db: Connection) {
+  return (await db.query(RETRY_COUNTS)) as { retries: number; jobs: number }[];
 }
 
 const UNMET = `SELECT d.job_id AS job, d.parent_id AS parent, d.kind, parent.state, coalesce(parent.finished_at_ms,
@@ -76,16 +51,13 @@ const UNMET = `SELECT d.job_id AS job, d.parent_id AS parent, d.kind, parent.sta
     AND (d.kind = 'success' OR parent.state NOT IN ('failed', 'cancelled'))
   ORDER BY d.job_id, d.parent_id`;
 
-export async function parents(
-  statements: Statements,
-  connection: Connection,
-  ids: readonly number[],
-): Promise<UnmetDependency[]> {
-  return (await statements.sql(connection, UNMET, [numbers(ids)])) as unknown as UnmetDependency[];
+export async function parents(db: Connection, ids: readonly number[]): Promise<UnmetDependency[]> {
+  return (await db.query(UNMET, [numbers(ids)])) as unknown as UnmetDependency[];
 }
 
 /** The jobs of the given queues (null: all) and task (null: any). */
 const MINE = "($1::text[] IS NULL OR queue = ANY ($1::text[])) AND ($2::text IS NULL OR task = $2::text)";
+
 const BACKLOG = `SELECT
   (SELECT count(*) FROM lease.jobs WHERE state = 'pending' AND ${MINE}) AS pending,
   (SELECT count(*) FROM lease.jobs WHERE state = 'running' AND ${MINE}) AS running,
@@ -94,106 +66,24 @@ const BACKLOG = `SELECT
     + (SELECT count(*) FROM lease.jobs WHERE state = 'blocked' AND ${MINE}) AS waiting,
   (SELECT min(run_at_ms) FROM lease.jobs WHERE state = 'scheduled' AND ${MINE}) AS next_due_ms`;
 
-export interface Range {
-  queues: readonly string[] | null;
-  task: string | null;
-}
-
-export async function backlog(statements: Statements, connection: Connection, query: Range): Promise<Backlog> {
+export async function backlog(db: Connection, query: BacklogQuery): Promise<Backlog> {
   const queues = query.queues === null ? null : texts(query.queues);
-  const [row] = await statements.sql(connection, BACKLOG, [queues, query.task]);
+  const [row] = await db.query(BACKLOG, [queues, query.task]);
   return row as unknown as Backlog;
 }
 
-export async function topPriority(
-  statements: Statements,
-  connection: Connection,
-  query: Range,
-): Promise<number | null> {
+export async function topPriority(db: Connection, query: BacklogQuery): Promise<number | null> {
   const queues = query.queues === null ? null : texts(query.queues);
-  const [row] = await statements.run(connection, "topPriority", [queues, query.task]);
+  const [row] = await db.query(SQL.topPriority, [queues, query.task]);
   return (row?.["priority"] ?? null) as number | null;
 }
 
-/** Running jobs are few, and no index has to be kept for this with every beat. */
-const EXPIRED = `${SELECT_JOB} WHERE state = 'running' AND (expires_at_ms, id) > ($2, $3)
-  AND (expires_at_ms < (SELECT lease.now_ms()) - $1::bigint OR holder = ANY ($5::text[]))
-  ORDER BY expires_at_ms, id LIMIT $4`;
-
-export async function expired(
-  statements: Statements,
-  connection: Connection,
-  query: ExpiredQuery,
-): Promise<ExpiredLease[]> {
-  const { after, dead_holders } = query;
-  const rows = await statements.sql(connection, EXPIRED, [
-    query.grace_ms,
-    after?.expires_at_ms ?? -1,
-    after?.id ?? -1,
-    query.limit,
-    texts(dead_holders),
-  ]);
-  if (rows.length === 0) return [];
-  const ids = numbers(rows.map(({ id }) => id as number));
-  const running = await statements.run(connection, "currentAttempts", [ids]);
-  const current = new Map(running.map((row) => [`${row["job_id"]} ${row["attempt"]}`, row]));
-  const printed = await lastLogs(statements, connection, running, query.last_chunks ?? 0);
-  return rows.map((row) => {
-    const job = toJob(row);
-    assert(job.state.name === "running", "only running jobs expire");
-    const { expires_at_ms, holder } = job.state;
-    return {
-      job,
-      expires_at_ms,
-      holder_dead: dead_holders.includes(holder),
-      // Deleted, or granted again between the two questions: the fence of a recovery tells which.
-      attempt: toAttempt(current.get(`${job.id} ${job.token}`) ?? { ...row, attempt: job.token, worker: holder }),
-      last_chunks: printed.get(job.id) ?? [],
-    };
-  });
+export async function attempts(db: Connection, id: number): Promise<Attempt[]> {
+  return (await db.query(SQL.attempts, [id])).map(toAttempt);
 }
 
-async function lastLogs(
-  statements: Statements,
-  connection: Connection,
-  running: readonly SqlRow[],
-  count: number,
-): Promise<ReadonlyMap<number, LogChunk[]>> {
-  if (count === 0) return new Map();
-  const rows = await statements.run(connection, "lastLogs", [
-    numbers(running.map((row) => row["job_id"] as number)),
-    numbers(running.map((row) => row["attempt"] as number)),
-    count,
-  ]);
-  const chunks = rows.map(({ job_id, start, bytes, data }) => ({
-    job_id,
-    chunk: { start, bytes, data } as unknown as LogChunk,
-  }));
-  const grouped = Map.groupBy(chunks, ({ job_id }) => job_id as number);
-  return new Map([...grouped].map(([job, pieces]) => [job, pieces.map(({ chunk }) => chunk)]));
-}
-
-const PAUSED = `SELECT name FROM lease.queues WHERE paused_at_ms IS NOT NULL ORDER BY name COLLATE "C"`;
-
-export async function pausedQueues(statements: Statements, connection: Connection): Promise<string[]> {
-  return (await statements.sql(connection, PAUSED)).map(({ name }) => name as string);
-}
-
-export async function attempts(statements: Statements, connection: Connection, id: number): Promise<Attempt[]> {
-  return (await statements.run(connection, "attempts", [id])).map(toAttempt);
-}
-
-export async function logs(statements: Statements, connection: Connection, query: LogQuery): Promise<LogChunk[]> {
-  const { job, attempt, from, limit } = query;
-  return (await statements.run(connection, "logs", [job, attempt, from, limit])) as unknown as LogChunk[];
-}
-
-export async function cancelRequests(statements: Statements, connection: Connection, holder: string) {
-  return (await statements.run(connection, "cancelRequests", [holder])) as { id: number; token: number }[];
-}
-
-export async function nextDue(statements: Statements, connection: Connection): Promise<number | null> {
-  const [row] = await statements.run(connection, "nextDue");
+export async function nextDue(db: Connection): Promise<number | null> {
+  const [row] = await db.query(SQL.nextDue);
   return (row?.["at_ms"] ?? null) as number | null;
 }
 
@@ -201,7 +91,7 @@ const LEASES = `SELECT count(*) AS held, count(*) FILTER (WHERE expires_at_ms < 
     min(expires_at_ms) FILTER (WHERE expires_at_ms >= clock.ms) AS next_expires_at_ms
   FROM (SELECT lease.now_ms() AS ms OFFSET 0) AS clock JOIN lease.jobs ON state = 'running'`;
 
-export async function leases(statements: Statements, connection: Connection): Promise<LeaseHealth> {
-  const [row] = await statements.sql(connection, LEASES);
+export async function leaseHealth(db: Connection): Promise<LeaseHealth> {
+  const [row] = await db.query(LEASES);
   return row as unknown as LeaseHealth;
 }

@@ -11,6 +11,14 @@
  *   - Time comes from one function, the database's clock.
  */
 
+import type { GenericSchema, InferOutput } from "valibot";
+import { LeaseError } from "../../core/errors.ts";
+import { fromJson } from "../shared/schemas.ts";
+import type { Connection } from "./session/link.ts";
+import type { Session } from "./session/session.ts";
+import type { Target } from "./session/url.ts";
+import { SQL } from "./statements.ts";
+
 const VERSION_1 = `
 CREATE FUNCTION lease.now_ms() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE AS
   'SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
@@ -58,7 +66,6 @@ CREATE TABLE lease.jobs (
   CHECK (token >= 0 AND failures >= 0 AND retries >= 0)
 ) WITH (fillfactor = 75, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000,
   autovacuum_vacuum_insert_scale_factor = 0.1, autovacuum_analyze_scale_factor = 0.05);
-
 CREATE INDEX jobs_ready ON lease.jobs (queue, priority DESC, run_at_ms, id) WHERE state = 'pending';
 CREATE INDEX jobs_ready_task ON lease.jobs (task, queue, priority DESC, run_at_ms, id)
   WHERE state = 'pending' AND task IS NOT NULL;
@@ -69,9 +76,7 @@ CREATE INDEX jobs_finished ON lease.jobs (finished_at_ms) WHERE finished_at_ms I
 CREATE INDEX jobs_task ON lease.jobs (task, id) WHERE task IS NOT NULL;
 CREATE INDEX jobs_key ON lease.jobs (key, id) WHERE key IS NOT NULL;
 CREATE UNIQUE INDEX jobs_live_key ON lease.jobs (key) WHERE key IS NOT NULL AND finished_at_ms IS NULL;
-
 CREATE TABLE lease.inputs (job_id bigint PRIMARY KEY, data bytea NOT NULL);
-
 CREATE TABLE lease.attempts (
   job_id bigint NOT NULL,
   attempt integer NOT NULL CHECK (attempt > 0),
@@ -93,7 +98,6 @@ CREATE TABLE lease.attempts (
   PRIMARY KEY (job_id, attempt),
   CHECK ((ended_at_ms IS NULL) = (cause IS NULL))
 ) WITH (fillfactor = 75, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
-
 CREATE TABLE lease.checkpoints (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   job_id bigint NOT NULL,
@@ -105,7 +109,6 @@ CREATE TABLE lease.checkpoints (
 );
 CREATE INDEX checkpoints_job ON lease.checkpoints (job_id, kind, id);
 CREATE INDEX checkpoints_task ON lease.checkpoints (task, id) WHERE task IS NOT NULL;
-
 CREATE TABLE lease.workers (
   id text PRIMARY KEY,
   name text,
@@ -126,7 +129,6 @@ CREATE TABLE lease.workers (
   CHECK ((stopped_at_ms IS NULL) = (ended IS NULL))
 ) WITH (fillfactor = 50);
 CREATE INDEX workers_live ON lease.workers (host) WHERE stopped_at_ms IS NULL;
-
 CREATE TABLE lease.logs (
   job_id bigint NOT NULL,
   attempt integer NOT NULL,
@@ -136,7 +138,6 @@ CREATE TABLE lease.logs (
   PRIMARY KEY (job_id, attempt, start)
 );
 ALTER TABLE lease.logs ALTER COLUMN data SET STORAGE EXTERNAL; -- it comes compressed
-
 CREATE TABLE lease.dependencies (
   job_id bigint NOT NULL,
   parent_id bigint NOT NULL,
@@ -144,7 +145,6 @@ CREATE TABLE lease.dependencies (
   PRIMARY KEY (job_id, parent_id)
 );
 CREATE INDEX dependencies_parent ON lease.dependencies (parent_id);
-
 CREATE TABLE lease.queues (name text PRIMARY KEY, paused_at_ms bigint);
 CREATE TABLE lease.learned (subject text PRIMARY KEY, runs bigint NOT NULL, gaps text NOT NULL, lease_ms bigint);
 CREATE TABLE lease.meta (name text PRIMARY KEY, value text NOT NULL);
@@ -154,3 +154,55 @@ CREATE TABLE lease.meta (name text PRIMARY KEY, value text NOT NULL);
 const VERSION_2 = "ALTER TABLE lease.workers ADD COLUMN task text;";
 
 export const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2];
+
+export async function versionOf(db: Connection): Promise<number | null> {
+  const [row] = await db.query(SQL.getMeta, ["version"]);
+  return row === undefined ? null : Number(row["value"]);
+}
+
+const EXISTS = "SELECT to_regclass($1) IS NOT NULL AS found";
+
+/** Brings the schema of a store to this version, under a lock. */
+export async function migrate(session: Session, { schema, location }: Target): Promise<void> {
+  const name = `"${schema.replaceAll('"', '""')}"`;
+  await session.transaction(async (db) => {
+    // Whoever comes second finds the work done.
+    await db.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [`lease ${schema}`]);
+    const [meta] = await db.query(EXISTS, [`${name}.meta`]);
+    const version = (meta?.["found"] as unknown) === true ? ((await versionOf(db)) ?? 0) : 0;
+    if (version > MIGRATIONS.length) {
+      throw new LeaseError(
+        "store_newer",
+        `store ${location} has schema ${version} and this lease knows ${MIGRATIONS.length}: use a newer lease`,
+      );
+    }
+    if (version === 0) await refuseForeign(db, schema, location);
+    if (version === 0) await db.query(`CREATE SCHEMA IF NOT EXISTS ${name}`);
+    for (const step of MIGRATIONS.slice(version)) await db.script(step);
+    await db.query(SQL.setMeta, ["version", String(MIGRATIONS.length)]);
+  });
+}
+
+/** A schema with tables in it and no mark of ours is somebody else's. */
+async function refuseForeign(db: Connection, schema: string, location: string): Promise<void> {
+  const text = "SELECT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = $1) AS found";
+  const [row] = await db.query(text, [schema]);
+  if ((row?.["found"] as unknown) !== true) return;
+  throw new LeaseError(
+    "store_not_database",
+    `schema ${schema} of ${location} belongs to another program: name another with ?schema=`,
+  );
+}
+
+const CLAIM_META = "INSERT INTO lease.meta (name, value) VALUES ($1, 'null') ON CONFLICT DO NOTHING";
+
+/** A small fact about the store, which nobody else changes until the transaction ends. Null when there is none yet, or none that can be read. */
+export async function lockMeta<S extends GenericSchema>(
+  db: Connection,
+  name: string,
+  schema: S,
+): Promise<InferOutput<S> | null> {
+  await db.query(CLAIM_META, [name]);
+  const [row] = await db.query(`${SQL.getMeta} FOR UPDATE`, [name]);
+  return fromJson(schema, row?.["value"]);
+}

@@ -1,111 +1,69 @@
 /**
- * How attempts end: by their holder (settle) or by a sweep (recover), both under the fence, and the audit trail of what
- * went wrong.
+ * How attempts end by their holder, under the fence. What others wait for, or what teaches something, ends in one
+ * transaction with that; everything else is one statement for any number of jobs.
  */
 
-import type { SqlRow } from "../../platform/platform.ts";
-import { auditText } from "../shared/audit.ts";
-import type { CheckpointRequest, RecoverRequest, SettleAnswer, SettleRequest } from "../store.ts";
-import { numbers, texts } from "./session/arrays.ts";
-import { fences, lossesOf } from "./acquire.ts";
+import { auditText, isHeldBy, lossOf } from "../shared/verdicts.ts";
+import type { SettleAnswer, SettleRequest } from "../store.ts";
 import { freeChildren } from "./dependencies.ts";
-import { ENDINGS } from "./settle_columns.ts";
+import { fences, inRounds } from "./extend.ts";
 import { addRuns } from "./learned.ts";
+import { numbers, texts } from "./session/arrays.ts";
 import type { Connection } from "./session/link.ts";
-import { inRounds } from "./session/rounds.ts";
-import type { Statements } from "./session/sql.ts";
+import { ENDS, SQL } from "./statements.ts";
 
-type Verb = "settle" | "recover";
+type Work<T> = (db: Connection, again: boolean) => Promise<T>;
 
-/** How a set of endings is carried out: in a statement of its own, or in a transaction with what hangs on it. */
-export interface Ways {
-  alone<T>(work: (connection: Connection, again: boolean) => Promise<T>): Promise<T>;
-  together<T>(work: (connection: Connection, again: boolean) => Promise<T>): Promise<T>;
+/** What ends are written by: statements of their own, or transactions with what hangs on them. */
+export interface EndWriter {
+  statement<T>(work: Work<T>): Promise<T>;
+  transaction<T>(work: Work<T>): Promise<T>;
 }
 
 /** In the transaction that is under way. */
-export function here(connection: Connection): Ways {
-  return { alone: (work) => work(connection, false), together: (work) => work(connection, false) };
+export function within(db: Connection): EndWriter {
+  return { statement: (work) => work(db, false), transaction: (work) => work(db, false) };
 }
 
-export function settle(
-  statements: Statements,
-  ways: Ways,
-  requests: readonly SettleRequest[],
-): Promise<SettleAnswer[]> {
-  return inRounds(requests, (round) => settleRound(statements, ways, round));
+export function settle(writer: EndWriter, requests: readonly SettleRequest[]): Promise<SettleAnswer[]> {
+  return inRounds(requests, (round) => settleRound(writer, round));
 }
 
-async function settleRound(
-  statements: Statements,
-  ways: Ways,
-  requests: readonly SettleRequest[],
-): Promise<SettleAnswer[]> {
-  const applied = await endAll(statements, ways, "settle", requests);
+async function settleRound(writer: EndWriter, requests: readonly SettleRequest[]): Promise<SettleAnswer[]> {
+  const applied = await endAll(writer, SQL.settle, requests);
   const left = requests.filter((_, index) => !applied[index]);
   if (left.length === 0) return requests.map(() => ({ status: "applied" }));
-  const refused = await ways.alone(async (connection) => {
-    const rows = await fences(statements, connection, left);
-    return new Map(rows.map((row) => [row["id"] as number, row]));
-  });
-  const stale = left.filter((request) => !isCancelling(refused.get(request.id), request));
-  const reasons = await ways.alone(async (connection, again) => {
-    if (stale.length > 0 && !again) await noteStale(statements, connection, stale);
-    return lossesOf(statements, connection, stale);
-  });
+  const current = await writer.statement((db) => fences(db, left));
+  const stale = left.filter((request) => !isHeldBy(current.get(request.id), request));
+  if (stale.length > 0) await writer.statement((db, again) => noteStale(db, again ? [] : stale));
   return requests.map((request, index) => {
     if (applied[index]) return { status: "applied" };
-    if (isCancelling(refused.get(request.id), request)) return { status: "cancelling" };
-    return { status: "stale", reason: reasons(request.id, request.token) };
+    const row = current.get(request.id);
+    return isHeldBy(row, request) ? { status: "cancelling" } : { status: "stale", reason: lossOf(row, request.token) };
   });
 }
 
-export function recover(
-  statements: Statements,
-  ways: Ways,
-  requests: readonly RecoverRequest[],
-): Promise<("recovered" | "changed")[]> {
-  return inRounds(requests, async (round) => {
-    const applied = await endAll(statements, ways, "recover", round);
-    return applied.map((done) => (done ? "recovered" : "changed"));
-  });
-}
-
-/** Still running under this token and yet not ended by it: only a request to stop does that. */
-function isCancelling(row: SqlRow | undefined, { token }: SettleRequest): boolean {
-  return row !== undefined && row["state"] === "running" && row["token"] === token;
-}
-
-async function endAll(
-  statements: Statements,
-  ways: Ways,
-  verb: Verb,
+/** `statement` is that of settle or of recover. Answers which of them it ended. */
+export async function endAll(
+  writer: EndWriter,
+  statement: string,
   requests: readonly SettleRequest[],
 ): Promise<boolean[]> {
   // In the order of ids, so that two that end the same jobs wait for each other in one direction only.
   const unique = requests.toSorted((a, b) => a.id - b.id);
   const teaching = unique.filter(({ gaps }) => gaps);
   const plain = unique.filter(({ gaps }) => !gaps);
-  const done = new Set(
-    await ways.alone((connection, again) => endSome(statements, connection, verb, plain, again, false)),
-  );
-  const left = plain.filter(({ id, change }) => !done.has(id) && "finished_at_ms" in change.state);
-  const awaited = left.length === 0 ? [] : await ways.alone((connection) => awaitedOf(statements, connection, left));
+  const done = new Set(await writer.statement((db, again) => endSome(db, statement, plain, again, false)));
+  const left = plain.filter((request) => !done.has(request.id) && isLast(request));
+  const awaited = left.length === 0 ? [] : await writer.statement((db) => awaitedOf(db, left));
   const rest = [...teaching, ...awaited].toSorted((a, b) => a.id - b.id);
   if (rest.length > 0) {
-    const ids = await ways.together(async (connection, again) => {
-      const ended = await endSome(statements, connection, verb, rest, again, true);
-      const finished = rest.filter(({ id, change }) => ended.includes(id) && "finished_at_ms" in change.state);
-      await freeChildren(
-        statements,
-        connection,
-        finished.map(({ id }) => id),
-      );
-      await addRuns(
-        statements,
-        connection,
-        rest.filter(({ id }) => ended.includes(id)),
-      );
+    const ids = await writer.transaction(async (db, again) => {
+      const ended = await endSome(db, statement, rest, again, true);
+      const here = rest.filter(({ id }) => ended.includes(id));
+      const finished = here.filter(isLast).map(({ id }) => id);
+      await freeChildren(db, finished);
+      await addRuns(db, here);
       return ended;
     });
     for (const id of ids) done.add(id);
@@ -113,31 +71,30 @@ async function endAll(
   return requests.map(({ id }) => done.has(id));
 }
 
-async function awaitedOf(
-  statements: Statements,
-  connection: Connection,
-  requests: readonly SettleRequest[],
-): Promise<SettleRequest[]> {
-  const rows = await fences(statements, connection, requests);
-  const awaited = new Set(rows.flatMap(({ id, awaited: others }) => (others ? [id as number] : [])));
-  return requests.filter(({ id }) => awaited.has(id));
+/** Whether the job ends with this attempt. */
+function isLast({ change }: SettleRequest): boolean {
+  return "finished_at_ms" in change.state;
+}
+
+async function awaitedOf(db: Connection, requests: readonly SettleRequest[]): Promise<SettleRequest[]> {
+  const current = await fences(db, requests);
+  return requests.filter(({ id }) => current.get(id)?.["awaited"]);
 }
 
 /** Answers the ids of those that it ended, or had ended in an earlier try whose answer was lost. */
 async function endSome(
-  statements: Statements,
-  connection: Connection,
-  verb: Verb,
+  db: Connection,
+  statement: string,
   requests: readonly SettleRequest[],
   again: boolean,
   awaited_too: boolean,
 ): Promise<number[]> {
   if (requests.length === 0) return [];
-  const rows = await statements.run(connection, verb, [...ENDINGS.params(requests), awaited_too]);
+  const rows = await db.query(statement, [...ENDS.params(requests), awaited_too]);
   const ids = rows.map(({ id }) => id as number);
   if (!again || ids.length === requests.length) return ids;
   const left = requests.filter(({ id }) => !ids.includes(id));
-  const before = await statements.run(connection, "ended", [
+  const before = await db.query(SQL.ended, [
     numbers(left.map(({ id }) => id)),
     numbers(left.map(({ token }) => token)),
     texts(left.map(({ change }) => change.ended?.cause ?? null)),
@@ -145,32 +102,11 @@ async function endSome(
   return [...ids, ...before.map(({ id }) => id as number)];
 }
 
-/** A stale result is kept too, so that work done in vain leaves a trace. */
-async function noteStale(
-  statements: Statements,
-  connection: Connection,
-  requests: readonly SettleRequest[],
-): Promise<void> {
-  await statements.run(connection, "insertStale", [
+async function noteStale(db: Connection, requests: readonly SettleRequest[]): Promise<void> {
+  if (requests.length === 0) return;
+  await db.query(SQL.insertStale, [
     numbers(requests.map(({ id }) => id)),
     numbers(requests.map(({ token }) => token)),
-    texts(requests.map((request) => auditText(request, "stale"))),
+    texts(requests.map((request) => auditText(request, true))),
   ]);
-}
-
-export async function checkpoint(
-  statements: Statements,
-  connection: Connection,
-  requests: readonly CheckpointRequest[],
-): Promise<("accepted" | "expired" | "conflict")[]> {
-  const rows = await statements.run(connection, "checkpoint", [
-    numbers(requests.map(({ id }) => id)),
-    numbers(requests.map(({ token }) => token)),
-    texts(requests.map(({ text }) => text)),
-  ]);
-  const accepted = new Set(rows.map(({ id, token }) => `${id} ${token}`));
-  const isAccepted = ({ id, token }: CheckpointRequest) => accepted.has(`${id} ${token}`);
-  const lost = requests.filter((request) => !isAccepted(request));
-  const reasons = await lossesOf(statements, connection, lost);
-  return requests.map((request) => (isAccepted(request) ? "accepted" : reasons(request.id, request.token)));
 }

@@ -4,30 +4,67 @@
  * clock is read once in each, and `lease.` stands for the store's schema.
  */
 
+import type { NewJob } from "../../core/job.ts";
 import { UNLEARNED_LEASE_MS } from "../../core/learning.ts";
-import { LONGEST_LEASE_MS, MOST_GRANTS } from "../shared/columns.ts";
-import { ENDINGS } from "./settle_columns.ts";
-import { NEW_JOBS } from "./enqueue_columns.ts";
+import { SHAPES } from "../copy/transfer.ts";
+import { LONGEST_LEASE_MS, MOST_GRANTS, envColumn, isBlocked, leaseColumn, settingsColumn } from "../shared/columns.ts";
+import { stateColumns } from "../shared/rows.ts";
+import { auditText } from "../shared/verdicts.ts";
+import type { RecoverRequest, SettleRequest } from "../store.ts";
+import { isPaused } from "./pause.ts";
+import { Columns, boolean, number, text } from "./session/arrays.ts";
 
-const JOB_COLUMNS = [
-  "id state queue priority run_at_ms token failures retries lease_ms holder expires_at_ms cancel_requested_at_ms",
-  "created_at_ms started_at_ms finished_at_ms last_beat_at_ms task key argv cwd settings env progress message cause",
-  "exit_code error output reason",
-]
-  .join(" ")
-  .split(" ");
+export const NEW_JOBS = new Columns<NewJob>({
+  argv: text((job) => JSON.stringify(job.argv)),
+  queue: text((job) => job.queue),
+  priority: number((job) => job.priority),
+  run_at_ms: number((job) => job.run_at_ms),
+  delay_ms: number((job) => job.delay_ms),
+  retries: number((job) => job.settings.retries),
+  lease_ms: number((job) => leaseColumn(job.settings)),
+  task: text((job) => job.task),
+  key: text((job) => job.key),
+  cwd: text((job) => job.cwd),
+  settings: text((job) => settingsColumn(job.settings)),
+  env: text((job) => envColumn(job.env)),
+  blocked: boolean(isBlocked),
+  has_input: boolean((job) => job.input !== null),
+});
+
+export const ENDS = new Columns<SettleRequest | RecoverRequest>({
+  id: number(({ id }) => id),
+  token: number(({ token }) => token, "integer"),
+  state: text(({ change }) => change.state.name),
+  run_at_ms: number(({ change }) => stateColumns(change.state)[1]),
+  finished_at_ms: number(({ change }) => stateColumns(change.state)[2]),
+  failures: number(({ change }) => change.failures, "integer"),
+  cause: text(({ change }) => change.result.cause),
+  exit_code: number(({ change }) => change.result.exit_code, "integer"),
+  error: text(({ change }) => change.result.error),
+  output: text(({ change }) => change.result.output),
+  reason: text(({ change }) => change.reason),
+  end_cause: text(({ change }) => change.ended?.cause ?? null),
+  end_exit_code: number(({ change }) => change.ended?.exit_code ?? null, "integer"),
+  signal: text(({ change }) => change.ended?.signal ?? null),
+  end_error: text(({ change }) => change.ended?.error ?? null),
+  last_line: text(({ change }) => change.ended?.last_line ?? null),
+  beats: number(({ change }) => change.ended?.beats ?? 0),
+  boot_id: text(({ process }) => process?.boot_id ?? null),
+  pid: number(({ process }) => process?.pid ?? null),
+  pid_started: number(({ process }) => process?.pid_started ?? null),
+  audit: text((request) => (request.audit === null ? null : auditText(request))),
+  expires_at_ms: number((request) => ("expires_at_ms" in request ? request.expires_at_ms : null)),
+});
+
+const JOB_COLUMNS = Object.keys(SHAPES.jobs.columns);
+
 /** Of a job that has just been granted, these are known. */
-const FRESH_COLUMNS = new Set([
-  "state",
-  "holder",
-  "cancel_requested_at_ms",
-  "finished_at_ms",
-  "last_beat_at_ms",
-  "progress",
-  "message",
-  "reason",
-]);
+const FRESH_COLUMNS = new Set(
+  "state holder cancel_requested_at_ms finished_at_ms last_beat_at_ms progress message reason".split(" "),
+);
+
 const columnsOf = (job: string) => JOB_COLUMNS.map((column) => `${job}.${column}`).join(", ");
+
 const inputOf = (job: string) =>
   `CASE WHEN ${job}.has_input THEN (SELECT data FROM lease.inputs WHERE job_id = ${job}.id) END AS input`;
 
@@ -37,9 +74,6 @@ export const SELECT_JOB = `SELECT ${columnsOf("jobs")}, ${inputOf("jobs")} FROM 
 export const SELECT_WITHOUT_INPUT = `SELECT ${columnsOf("jobs")} FROM lease.jobs`;
 
 const CLOCK = "clock AS MATERIALIZED (SELECT lease.now_ms() AS ms)";
-
-const isPaused = (queue: string) =>
-  `(SELECT paused_at_ms IS NOT NULL FROM lease.queues WHERE queues.name = ${queue}) IS TRUE`;
 
 /** Rows of lists side by side; a list may be empty where one value serves for all rows. */
 const rows = (columns: Readonly<Record<string, string>>, first = 1) => {
@@ -51,6 +85,7 @@ const rows = (columns: Readonly<Record<string, string>>, first = 1) => {
 const RUNNING = "jobs.expires_at_ms IS NOT NULL";
 
 // ── Acquire ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
 // $1 holder, $2 host, $3 lease_ms, $4 count, $5 request, $6 whether due jobs come first, then the variant's own.
 
 /** The queues that hold pending jobs, by stepping through the index. */
@@ -72,6 +107,7 @@ const GRANTED_MS = `least(coalesce(nullif(coalesce(jobs.lease_ms, $3::bigint), 0
 
 /** A grant as it is answered: what every new grant has in common is left out. */
 const GRANT_COLUMNS = JOB_COLUMNS.filter((column) => !FRESH_COLUMNS.has(column));
+
 const answer = `SELECT due.found AS due, ${GRANT_COLUMNS.map((column) => `granted.${column}`).join(", ")},
   ${inputOf("granted")} FROM due LEFT JOIN granted ON TRUE`;
 
@@ -103,7 +139,7 @@ const ALL = (task: string) => `SELECT picked.id FROM due, (
 // ── Settle ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** With its last parameter false it leaves alone what others wait for: their fate belongs in the same transaction. */
-const settle = (fence: string) => `WITH ${CLOCK}, asked AS MATERIALIZED ${ENDINGS.sql}, ended AS (
+const settle = (fence: string) => `WITH ${CLOCK}, asked AS MATERIALIZED ${ENDS.sql}, ended AS (
     UPDATE lease.jobs SET state = asked.state, run_at_ms = coalesce(asked.run_at_ms, jobs.run_at_ms),
       finished_at_ms = asked.finished_at_ms, failures = asked.failures, cause = asked.cause,
       exit_code = asked.exit_code, error = asked.error, output = asked.output,
@@ -111,7 +147,7 @@ const settle = (fence: string) => `WITH ${CLOCK}, asked AS MATERIALIZED ${ENDING
       holder = NULL, expires_at_ms = NULL, cancel_requested_at_ms = NULL
     FROM asked WHERE jobs.id = asked.id AND ${RUNNING} AND jobs.token = asked.token
       AND (jobs.cancel_requested_at_ms IS NULL OR asked.state IN ('completed', 'cancelled'))
-      AND (NOT jobs.awaited OR asked.finished_at_ms IS NULL OR $${ENDINGS.size + 1}::boolean) ${fence}
+      AND (NOT jobs.awaited OR asked.finished_at_ms IS NULL OR $${ENDS.size + 1}::boolean) ${fence}
     RETURNING asked.n, jobs.id, jobs.task, jobs.awaited, asked.token, asked.end_cause, asked.end_exit_code, asked.signal,
       asked.end_error, asked.last_line, greatest(asked.beats, jobs.beats) AS beats, asked.boot_id, asked.pid,
       asked.pid_started, asked.audit
@@ -194,11 +230,12 @@ export const SQL = {
   /** A key that somebody else has just taken leaves its job out. */
   insertKeyed: `${insertJobs} ON CONFLICT (key) WHERE key IS NOT NULL AND finished_at_ms IS NULL DO NOTHING RETURNING id`,
   insertInputs: "INSERT INTO lease.inputs (job_id, data) SELECT * FROM unnest($1::bigint[], $2::bytea[])",
-  liveByKey: `SELECT id, key, state, awaited FROM lease.jobs WHERE key = ANY ($1::text[]) AND finished_at_ms IS NULL`,
+  liveByKey: `SELECT id, key, state FROM lease.jobs WHERE key = ANY ($1::text[]) AND finished_at_ms IS NULL`,
 
   newestByKey: `SELECT DISTINCT ON (key) id, key, state FROM lease.jobs WHERE key = ANY ($1::text[])
     ORDER BY key, id DESC`,
 
+  lockJobs: "SELECT id, state, key FROM lease.jobs WHERE id = ANY ($1::bigint[]) ORDER BY id FOR NO KEY UPDATE",
   extend,
   fences: "SELECT id, state, token, awaited FROM lease.jobs WHERE id = ANY ($1::bigint[])",
   noteProcess: `UPDATE lease.attempts SET boot_id = given.boot_id, pid = given.pid, pid_started = given.pid_started
@@ -250,9 +287,9 @@ export const SQL = {
   attempts: `${ATTEMPTS} WHERE job_id = $1 ORDER BY attempt`,
   currentAttempts: `${ATTEMPTS} WHERE job_id = ANY ($1::bigint[]) AND attempt = token`,
   now: "SELECT lease.now_ms() AS ms",
+  getMeta: "SELECT value FROM lease.meta WHERE name = $1",
+  setMeta: "INSERT INTO lease.meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = $2",
   nextDue: "SELECT min(run_at_ms) AS at_ms FROM lease.jobs WHERE state = 'scheduled'",
   cancelRequests: `SELECT id, token FROM lease.jobs
     WHERE state = 'running' AND holder = $1 AND cancel_requested_at_ms IS NOT NULL`,
 } as const;
-
-export type StatementName = keyof typeof SQL;

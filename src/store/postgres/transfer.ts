@@ -1,11 +1,11 @@
 /** The rows of a PostgreSQL store, for `lease copy`. */
 
-import type { Cell, Kind, NextIds, Row, Transfer } from "../copy/transfer.ts";
-import { KINDS, SHAPES } from "../copy/transfer.ts";
+import type { Kind, NextIds, Transfer, TransferCell, TransferRow } from "../copy/transfer.ts";
+import { KINDS, SHAPES, refusedRow } from "../copy/transfer.ts";
+import { isRefusedValue } from "./failure.ts";
 import { bytes, numbers, texts } from "./session/arrays.ts";
-import type { Connection } from "./session/link.ts";
 import type { Session } from "./session/session.ts";
-import type { Statements } from "./session/sql.ts";
+import { SQL } from "./statements.ts";
 
 const MARK = "copy";
 
@@ -26,10 +26,10 @@ function selectSql(kind: Kind, behind: boolean): string {
   const { columns, key } = SHAPES[kind];
   const names = Object.keys(columns).map((name) => (kind === "attempts" && name === "beats" ? RUNNING_BEATS : name));
   const keys = ordered(kind);
-  const places = Object.values(columns)
+  const params = Object.values(columns)
     .slice(0, key)
     .map((type, index) => `$${index + 1}::${TYPES[type]}`);
-  const where = behind ? `WHERE (${keys.join(", ")}) > (${places.join(", ")})` : "";
+  const where = behind ? `WHERE (${keys.join(", ")}) > (${params.join(", ")})` : "";
   const limit = behind ? key + 1 : 1;
   return `SELECT ${names.join(", ")} FROM lease.${kind} ${where} ORDER BY ${keys.join(", ")} LIMIT $${limit}`;
 }
@@ -41,9 +41,9 @@ function insertSql(kind: Kind): string {
   return `INSERT INTO lease.${kind} (${Object.keys(columns).join(", ")}) ${given} SELECT * FROM unnest(${lists.join(", ")})`;
 }
 
-function listsOf(kind: Kind, rows: readonly Row[]): string[] {
+function listsOf(kind: Kind, rows: readonly TransferRow[]): string[] {
   return Object.values(SHAPES[kind].columns).map((type, index) => {
-    const cells = rows.map((row) => row[index] as Cell);
+    const cells = rows.map((row) => row[index] as TransferCell);
     if (type === "text") return texts(cells as string[]);
     return type === "bytes" ? bytes(cells as Uint8Array[]) : numbers(cells as number[]);
   });
@@ -60,26 +60,37 @@ const FLAGS = [
 ];
 
 export class PostgresTransfer implements Transfer {
-  readonly #statements: Statements;
   readonly #session: Session;
 
-  constructor(statements: Statements, session: Session) {
-    this.#statements = statements;
+  constructor(session: Session) {
     this.#session = session;
   }
 
-  async read(kind: Kind, behind: Row | null, limit: number): Promise<Row[]> {
+  async read(kind: Kind, behind: TransferRow | null, limit: number): Promise<TransferRow[]> {
     const names = Object.keys(SHAPES[kind].columns);
     const key = behind?.slice(0, SHAPES[kind].key) ?? [];
     const rows = await this.#sql(selectSql(kind, behind !== null), [...key, limit]);
-    return rows.map((row) => names.map((name) => row[name] as Cell));
+    return rows.map((row) => names.map((name) => row[name] as TransferCell));
   }
 
-  async write(kind: Kind, rows: readonly Row[]): Promise<void> {
+  async write(kind: Kind, rows: readonly TransferRow[]): Promise<void> {
     // A lost answer can't be told from a lost request here; whoever copies begins again.
-    await this.#session.run((connection) => this.#statements.sql(connection, insertSql(kind), listsOf(kind, rows)), {
-      once: true,
-    });
+    const insert = (some: readonly TransferRow[]) =>
+      this.#session.run((db) => db.query(insertSql(kind), listsOf(kind, some)), { once: true });
+    try {
+      await insert(rows);
+    } catch (error) {
+      if (!isRefusedValue(error)) throw error;
+      // Which of them it was is found by trying them one by one.
+      for (const row of rows) {
+        await insert([row]).catch((reason: unknown) => {
+          throw isRefusedValue(reason)
+            ? refusedRow(kind, row, this.#session.location, (reason as Error).cause)
+            : reason;
+        });
+      }
+      throw error;
+    }
   }
 
   async clear(): Promise<void> {
@@ -92,26 +103,23 @@ export class PostgresTransfer implements Transfer {
   }
 
   async finish(next: NextIds): Promise<void> {
-    await this.#session.transaction(async (connection: Connection) => {
-      for (const [table, id] of Object.entries(next)) await this.#statements.sql(connection, SET_NEXT(table), [id]);
-      for (const text of FLAGS) await this.#statements.sql(connection, text);
+    await this.#session.transaction(async (db) => {
+      for (const [table, id] of Object.entries(next)) await db.query(SET_NEXT(table), [id]);
+      for (const text of FLAGS) await db.query(text);
     });
   }
 
   async mark(): Promise<string | null> {
-    const [row] = await this.#sql("SELECT value FROM lease.meta WHERE name = $1", [MARK]);
+    const [row] = await this.#sql(SQL.getMeta, [MARK]);
     return (row?.["value"] ?? null) as string | null;
   }
 
   async setMark(from: string | null): Promise<void> {
     if (from === null) await this.#sql("DELETE FROM lease.meta WHERE name = $1", [MARK]);
-    else {
-      const set = `INSERT INTO lease.meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = $2`;
-      await this.#sql(set, [MARK, from]);
-    }
+    else await this.#sql(SQL.setMeta, [MARK, from]);
   }
 
-  #sql(text: string, params: readonly Cell[]) {
-    return this.#session.run((connection) => this.#statements.sql(connection, text, params));
+  #sql(text: string, params: readonly TransferCell[]) {
+    return this.#session.run((db) => db.query(text, params));
   }
 }

@@ -1,9 +1,10 @@
-/** Keeping the newest checkpoints only. */
+/** Keeping the newest checkpoints only. The newest progress of an unfinished job stays: its next attempt starts from it. */
 
 import { LAST_TRIM } from "../shared/schemas.ts";
+import { trimFrom } from "../shared/verdicts.ts";
+import { lockMeta } from "./schema.ts";
 import type { Connection } from "./session/link.ts";
-import { lockMeta, SET_META } from "./session/meta.ts";
-import type { Statements } from "./session/sql.ts";
+import { SQL } from "./statements.ts";
 
 /** Not the progress that the next attempt of an unfinished job starts from. */
 const SPARE = `NOT (kind = 'progress'
@@ -17,19 +18,13 @@ const trim = (group: string, of_group: string) => `DELETE FROM lease.checkpoints
 const TRIM_TASKS = trim("task", "task IS NOT NULL");
 const TRIM_JOBS = trim("job_id", "task IS NULL");
 
-/**
- * Looks only at tasks and jobs that got a checkpoint since the last trim, unless fewer are to be kept than then. The
- * newest progress of an unfinished job always stays: its next attempt starts from it.
- */
-export async function trimCheckpoints(statements: Statements, connection: Connection, keep: number): Promise<number> {
-  const [row] = await statements.sql(connection, NEWEST);
+export async function trimCheckpoints(db: Connection, keep: number): Promise<number> {
+  const [row] = await db.query(NEWEST);
   const newest = (row?.["id"] ?? null) as number | null;
-  if (newest === null) return 0;
-  const last = (await lockMeta(statements, connection, "trim", LAST_TRIM)) ?? {};
-  const from_id = keep < (last.keep ?? 0) ? 0 : (last.id ?? 0);
-  if (newest === from_id && last.keep === keep) return 0;
-  const tasks = await statements.sql(connection, TRIM_TASKS, [from_id, keep]);
-  const jobs = await statements.sql(connection, TRIM_JOBS, [from_id, keep]);
-  await statements.sql(connection, SET_META, ["trim", JSON.stringify({ id: newest, keep })]);
+  const from_id = trimFrom(newest === null ? null : await lockMeta(db, "trim", LAST_TRIM), keep, newest);
+  if (from_id === null) return 0;
+  const tasks = await db.query(TRIM_TASKS, [from_id, keep]);
+  const jobs = await db.query(TRIM_JOBS, [from_id, keep]);
+  await db.query(SQL.setMeta, ["trim", JSON.stringify({ id: newest, keep })]);
   return tasks.length + jobs.length;
 }

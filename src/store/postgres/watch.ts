@@ -13,24 +13,24 @@ const NOTIFY = "SELECT pg_notify($1, $2)";
 
 /** Between two notifications: of jobs that can be run or should stop, and of anything else. */
 const PAUSE_MS = { urgent: 4, other: 200 } as const;
-export type Urgency = keyof typeof PAUSE_MS;
+export type Notice = keyof typeof PAUSE_MS;
 
 class Notifier {
-  readonly #send: (urgency: Urgency) => Promise<unknown>;
-  #urgency: Urgency = "other";
+  readonly #deliver: (notice: Notice) => Promise<unknown>;
+  #notice: Notice = "other";
   #timer: ReturnType<typeof setTimeout> | null = null;
   #due_ms = 0;
   #last_ms = -Infinity;
   #sending: Promise<unknown> = Promise.resolve();
 
-  constructor(send: (urgency: Urgency) => Promise<unknown>) {
-    this.#send = send;
+  constructor(deliver: (notice: Notice) => Promise<unknown>) {
+    this.#deliver = deliver;
   }
 
-  note(urgency: Urgency): void {
+  send(notice: Notice): void {
     const now_ms = performance.now();
-    if (urgency === "urgent") this.#urgency = urgency;
-    const due_ms = Math.max(now_ms, this.#last_ms + PAUSE_MS[urgency]);
+    if (notice === "urgent") this.#notice = notice;
+    const due_ms = Math.max(now_ms, this.#last_ms + PAUSE_MS[notice]);
     if (this.#timer !== null) {
       if (this.#due_ms <= due_ms) return;
       clearTimeout(this.#timer);
@@ -53,8 +53,8 @@ class Notifier {
     this.#timer = null;
     this.#last_ms = performance.now();
     // Whoever waits for it polls as well.
-    this.#sending = this.#send(this.#urgency).catch(() => {});
-    this.#urgency = "other";
+    this.#sending = this.#deliver(this.#notice).catch(() => {});
+    this.#notice = "other";
   }
 }
 
@@ -92,7 +92,7 @@ function listen({ session, channel, clock, random, heard }: ListenOptions): () =
   };
   const link = session.link({ onNotify: (message) => heard(message), onLost: () => again() });
   const begin = () => {
-    link.query(`LISTEN "${channel}"`).then(
+    link.listen(channel).then(
       () => {
         pause_ms = FIRST_PAUSE_MS;
         later(PROBE_EVERY_MS, probe);
@@ -116,16 +116,11 @@ function listen({ session, channel, clock, random, heard }: ListenOptions): () =
   };
 }
 
-export interface NewsOptions {
-  session: Session;
-  schema: string;
-  clock: Clock;
-  random: Random;
-}
-
 /** What this process tells the others, and what it hears of them. */
-export class News {
-  readonly #options: NewsOptions;
+export class Notifications {
+  readonly #session: Session;
+  readonly #clock: Clock;
+  readonly #random: Random;
   readonly #channel: string;
   /** Tells our own notifications from those of others. */
   readonly #sender: string;
@@ -134,18 +129,19 @@ export class News {
   #stopListening: (() => Promise<void>) | null = null;
   #later: ReturnType<typeof setTimeout> | null = null;
 
-  constructor(options: NewsOptions) {
-    this.#options = options;
-    this.#channel = channelOf(options.schema);
-    this.#sender = Math.floor(options.random() * Number.MAX_SAFE_INTEGER).toString(36);
-    this.#notifier = new Notifier((urgency) => {
-      const message = `${urgency} ${this.#sender}`;
-      return options.session.run((connection) => connection.query(NOTIFY, [this.#channel, message]), { quick: true });
-    });
+  constructor(session: Session, schema: string, clock: Clock, random: Random) {
+    this.#session = session;
+    this.#clock = clock;
+    this.#random = random;
+    this.#channel = channelOf(schema);
+    this.#sender = Math.floor(random() * Number.MAX_SAFE_INTEGER).toString(36);
+    this.#notifier = new Notifier((notice) =>
+      session.run((db) => db.query(NOTIFY, [this.#channel, `${notice} ${this.#sender}`]), { quick: true }),
+    );
   }
 
-  note(urgency: Urgency): void {
-    this.#notifier.note(urgency);
+  send(notice: Notice): void {
+    this.#notifier.send(notice);
   }
 
   watch(changed: () => void): () => void {
@@ -153,10 +149,10 @@ export class News {
     const watcher = () => changed();
     this.#watchers.add(watcher);
     this.#stopListening ??= listen({
-      session: this.#options.session,
+      session: this.#session,
       channel: this.#channel,
-      clock: this.#options.clock,
-      random: this.#options.random,
+      clock: this.#clock,
+      random: this.#random,
       heard: (message) => this.#heard(message),
     });
     return () => void this.#watchers.delete(watcher);
@@ -164,9 +160,9 @@ export class News {
 
   /** What is not urgent is told at most so often, however many have something to say: each listener takes a look. */
   #heard(message: string | null): void {
-    const [urgency, sender] = message?.split(" ") ?? ["urgent"];
+    const [notice, sender] = message?.split(" ") ?? ["urgent"];
     if (sender === this.#sender) return;
-    if (urgency === "urgent") this.#tell();
+    if (notice === "urgent") this.#tell();
     else this.#later ??= setTimeout(() => this.#tell(), PAUSE_MS.other);
   }
 

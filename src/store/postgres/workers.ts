@@ -1,9 +1,11 @@
-/** The register of workers. */
+/**
+ * The register of workers: who serves what, since when, and how it ended. A worker writes its own row while it lives; a
+ * sweep ends that of one that is proven dead.
+ */
 
 import type { WorkerRecord } from "../../core/records.ts";
 import { toWorker, workerColumns } from "../shared/rows.ts";
 import type { Connection } from "./session/link.ts";
-import type { Statements } from "./session/sql.ts";
 
 const SAVE = `INSERT INTO lease.workers (id, name, host, boot_id, pid, pid_started, version, queues, slots,
     started_at_ms, seen_at_ms, stopped_at_ms, ended, draining, completed, failed, task)
@@ -14,18 +16,11 @@ const SAVE = `INSERT INTO lease.workers (id, name, host, boot_id, pid, pid_start
 const LIVE_ON = "SELECT * FROM lease.workers WHERE host = $1 AND stopped_at_ms IS NULL";
 const ALL = `SELECT * FROM lease.workers ORDER BY stopped_at_ms IS NOT NULL, started_at_ms, id COLLATE "C"`;
 
-export async function saveWorker(statements: Statements, connection: Connection, worker: WorkerRecord): Promise<void> {
-  await statements.sql(connection, SAVE, workerColumns(worker));
+export async function saveWorker(db: Connection, worker: WorkerRecord): Promise<void> {
+  await db.query(SAVE, workerColumns(worker));
 }
 
-export async function workers(
-  statements: Statements,
-  connection: Connection,
-  query: { live_on: string } | undefined,
-): Promise<WorkerRecord[]> {
-  const rows =
-    query === undefined
-      ? await statements.sql(connection, ALL)
-      : await statements.sql(connection, LIVE_ON, [query.live_on]);
+export async function workers(db: Connection, query?: { live_on: string }): Promise<WorkerRecord[]> {
+  const rows = await (query === undefined ? db.query(ALL) : db.query(LIVE_ON, [query.live_on]));
   return rows.map(toWorker);
 }

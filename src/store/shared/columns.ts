@@ -1,7 +1,6 @@
-/** What a new job is as columns. Settings are stored as what differs from the defaults: a default job costs no text. */
+/** What a new job is as columns, and whom it waits for. Settings are stored as what differs from the defaults: a default job costs no text. */
 
-import { DEFAULT_SETTINGS } from "../../core/job.ts";
-import type { JobSettings } from "../../core/job.ts";
+import { DEFAULT_SETTINGS, type JobSettings, type NewJob } from "../../core/job.ts";
 
 type Text = string | null;
 type Int = number | null;
@@ -34,4 +33,18 @@ export function settingsColumn(settings: JobSettings): Text {
 export function envColumn(env: Readonly<Record<string, string>>): Text {
   for (const _ in env) return JSON.stringify(env);
   return null;
+}
+
+export function isBlocked(job: NewJob): boolean {
+  return job.after.length + job.after_any.length > 0;
+}
+
+export type DependencyKind = "success" | "any";
+
+/** Whom it waits for, and how they have to end; who is named in both ways has to complete. */
+export function parentsOf(job: NewJob): Map<number, DependencyKind> {
+  const kinds = new Map<number, DependencyKind>();
+  for (const parent of job.after_any) kinds.set(parent, "any");
+  for (const parent of job.after) kinds.set(parent, "success");
+  return kinds;
 }

@@ -1,13 +1,12 @@
-/**
- * Who holds what: grants, extensions, the process behind a grant, and what it prints.
- */
+/** Grants: whose turn it is, and what they get. */
 
 import type { SqlRow } from "../../platform/platform.ts";
-import type { AcquireRequest, Acquirer, ExtendAnswer, ExtendRequest, Grant, LogWrite, ProcessNote } from "../store.ts";
-import { setAside } from "../shared/damage.ts";
 import { toJob, toProcess } from "../shared/rows.ts";
-import type { Statements } from "./prepared.ts";
-import { lossOf, settle } from "./settle.ts";
+import { SET_ASIDE, byTurn, setAside } from "../shared/verdicts.ts";
+import type { AcquireRequest, Acquirer, Grant } from "../store.ts";
+import type { Database } from "./connection.ts";
+import { settle } from "./settle.ts";
+import { SQL } from "./statements.ts";
 
 /** Due jobs that are promoted in one commit: few enough that a beat never waits long behind it. */
 const PROMOTE_LIMIT = 5_000;
@@ -16,8 +15,8 @@ const PROMOTE_LIMIT = 5_000;
 const FEW = 8;
 
 /** `all` is false when more are due than one commit should take. */
-export function promote(statements: Statements, now_ms: number): { count: number; all: boolean } {
-  const count = statements.get("promote").run(now_ms, PROMOTE_LIMIT).changes;
+export function promote(db: Database, now_ms = db.now_ms()): { count: number; all: boolean } {
+  const count = db.sql(SQL.promote).run(now_ms, PROMOTE_LIMIT).changes;
   return { count, all: count < PROMOTE_LIMIT };
 }
 
@@ -25,14 +24,16 @@ export function promote(statements: Statements, now_ms: number): { count: number
 const ASIDE_LIMIT = 1_000;
 
 /** Null when there is more to promote or to set aside first: only then is it known whose turn it is. */
-export function acquire(statements: Statements, request: AcquireRequest, now_ms: number): Grant[] | null {
-  if (isDue(statements, now_ms) && !promote(statements, now_ms).all) return null;
-  if (request.job !== undefined) return acquireOne(statements, request.job, request, now_ms);
+export function acquire(db: Database, request: AcquireRequest): Grant[] | null {
+  const now_ms = db.now_ms();
+  if (isDue(db, now_ms) && !promote(db, now_ms).all) return null;
+  if (request.job !== undefined) return acquireOne(db, request.job, request, now_ms);
   const grants: Grant[] = [];
   for (let granted = 0; grants.length < request.count;) {
-    const rows = nextRows(statements, request, request.count - grants.length, now_ms);
+    const rows = nextRows(db, request, request.count - grants.length, now_ms);
+    if (rows === null) return grants.length === 0 ? null : grants;
     if (rows.length === 0) break;
-    for (const row of rows) grants.push(...toGrants(statements, row, request, now_ms));
+    for (const row of rows) grants.push(...toGrants(db, row, request, now_ms));
     granted += rows.length;
     if (granted - grants.length < ASIDE_LIMIT) continue;
     return grants.length === 0 ? null : grants;
@@ -40,72 +41,68 @@ export function acquire(statements: Statements, request: AcquireRequest, now_ms:
   return grants;
 }
 
-/** Of every queue, only the first in turn: the next may be in another. */
-function nextRows(statements: Statements, request: AcquireRequest, count: number, now_ms: number): SqlRow[] {
+/** Of every queue, only the first in turn: the next may be in another. Null when some had to be set aside first. */
+function nextRows(db: Database, request: AcquireRequest, count: number, now_ms: number): SqlRow[] | null {
   if (request.queues === null) {
-    const queue = firstReady(statements, null, request.task)?.["queue"] as string | undefined;
-    return queue === undefined ? [] : acquireFrom(statements, queue, 1, request, now_ms);
+    const queue = firstReady(db, null, request.task)?.["queue"] as string | undefined;
+    return queue === undefined ? [] : acquireFrom(db, queue, 1, request, now_ms);
   }
   for (const queue of request.queues) {
-    const rows = acquireFrom(statements, queue, count, request, now_ms);
-    if (rows.length > 0) return rows;
+    const rows = acquireFrom(db, queue, count, request, now_ms);
+    if (rows === null || rows.length > 0) return rows;
   }
   return [];
 }
 
 /** That job, if it is pending. */
-export function acquireOne(statements: Statements, id: number, acquirer: Acquirer, now_ms: number): Grant[] {
-  const rows = statements.get("acquireOne").all(acquirer.holder, now_ms, acquirer.lease_ms, id);
-  return rows.flatMap((row) => toGrants(statements, row, acquirer, now_ms));
+export function acquireOne(db: Database, id: number, acquirer: Acquirer, now_ms = db.now_ms()): Grant[] {
+  const rows = db.sql(SQL.acquireOne).all(acquirer.holder, now_ms, acquirer.lease_ms, id);
+  return rows.flatMap((row) => toGrants(db, row, acquirer, now_ms));
 }
 
-export function isDue(statements: Statements, now_ms: number): boolean {
-  const due_ms = statements.get("nextDue").get()?.["at_ms"] as number | null;
+export function isDue(db: Database, now_ms = db.now_ms()): boolean {
+  const due_ms = db.sql(SQL.nextDue).get()?.["at_ms"] as number | null;
   return due_ms !== null && due_ms <= now_ms;
 }
 
 /** Whether an acquire could find anything, by reading alone. */
-export function mayAcquire(statements: Statements, request: AcquireRequest, now_ms: number): boolean {
-  if (isDue(statements, now_ms) || request.job !== undefined) return true;
-  if (request.queues === null) return (statements.get("nextQueue").get("")?.["queue"] ?? null) !== null;
-  return request.queues.some((queue) => statements.get("anyReady").get(queue) !== null);
+export function mayAcquire(db: Database, request: AcquireRequest): boolean {
+  if (isDue(db) || request.job !== undefined) return true;
+  if (request.queues === null) return (db.sql(SQL.nextQueue).get("")?.["queue"] ?? null) !== null;
+  return request.queues.some((queue) => db.sql(SQL.anyReady).get(queue) !== null);
 }
 
 function acquireFrom(
-  statements: Statements,
+  db: Database,
   queue: string,
   count: number,
   request: AcquireRequest,
   now_ms: number,
-): SqlRow[] {
+): SqlRow[] | null {
   const { holder, lease_ms, task } = request;
   const all = (name: "ready" | "acquire") => {
     const params = [holder, now_ms, lease_ms, queue, count];
-    return task === null ? statements.get(name).all(...params) : statements.get(`${name}Task`).all(...params, task);
+    return task === null ? db.sql(SQL[name]).all(...params) : db.sql(SQL[`${name}Task`]).all(...params, task);
   };
-  if (count > FEW) return all("acquire").toSorted(byTurn);
-  const granted = all("ready").map(({ id = null }) => statements.get("acquireOne").get(holder, now_ms, lease_ms, id));
+  const rows = all(count > FEW ? "acquire" : "ready");
+  const safe = rows.filter(({ id }) => Number.isSafeInteger(id));
+  if (safe.length < rows.length) db.sql(END_UNSAFE).run(now_ms);
+  if (safe.length === 0 && rows.length > 0) return null;
+  if (count > FEW) return safe.toSorted(byTurn);
+  const granted = safe.map(({ id = null }) => db.sql(SQL.acquireOne).get(holder, now_ms, lease_ms, id));
   return granted.filter((row) => row !== null);
 }
 
-/** RETURNING promises no order. */
-function byTurn(a: SqlRow, b: SqlRow): number {
-  return (
-    (b["priority"] as number) - (a["priority"] as number) ||
-    (a["run_at_ms"] as number) - (b["run_at_ms"] as number) ||
-    (a["id"] as number) - (b["id"] as number)
-  );
-}
+/** Jobs with ids that no number holds: nobody can name them, so that they can be set aside only all at once. */
+const END_UNSAFE = `UPDATE jobs SET state = 'failed', finished_at_ms = ?1, cause = '${SET_ASIDE}',
+  error = 'damaged: id is out of range', holder = NULL, expires_at_ms = NULL, cancel_requested_at_ms = NULL
+  WHERE (id > ${Number.MAX_SAFE_INTEGER} OR id < ${-Number.MAX_SAFE_INTEGER}) AND state IN ('pending', 'running')`;
 
 /** The pending job whose turn is first among these queues, or among all; paused ones don't count. */
-export function firstReady(
-  statements: Statements,
-  queues: readonly string[] | null,
-  task: string | null,
-): SqlRow | null {
-  const head = statements.get(task === null ? "readyHead" : "readyHeadTask");
+export function firstReady(db: Database, queues: readonly string[] | null, task: string | null): SqlRow | null {
+  const head = db.sql(task === null ? SQL.readyHead : SQL.readyHeadTask);
   let best: SqlRow | null = null;
-  for (const queue of queues ?? readyQueues(statements)) {
+  for (const queue of queues ?? readyQueues(db)) {
     const row = task === null ? head.get(queue) : head.get(queue, task);
     if (row !== null && (best === null || byTurn(row, best) < 0)) best = row;
   }
@@ -113,62 +110,29 @@ export function firstReady(
 }
 
 /** Steps from queue to queue through the index. */
-function* readyQueues(statements: Statements): Generator<string> {
-  const next = statements.get("nextQueue");
+function* readyQueues(db: Database): Generator<string> {
+  const next = db.sql(SQL.nextQueue);
   for (let row = next.get(""); row !== null && row["queue"] !== null; row = next.get(row["queue"] as string)) {
     yield row["queue"] as string;
   }
 }
 
 /** None when the job turns out to be damaged: then it has ended. */
-function toGrants(statements: Statements, row: SqlRow, request: Acquirer, now_ms: number): Grant[] {
+function toGrants(db: Database, row: SqlRow, request: Acquirer, now_ms: number): Grant[] {
   const id = row["id"] as number;
   const token = row["token"] as number;
-  row["input"] = statements.get("inputOf").get(id)?.["data"] ?? null;
+  row["input"] = db.sql(SQL.inputOf).get(id)?.["data"] ?? null;
   const job = toJob(row);
   const expires_at_ms = row["expires_at_ms"] as number;
   const lease_ms = expires_at_ms - now_ms;
-  statements.get("insertAttempt").run(id, token, request.holder, request.host, now_ms, lease_ms);
+  db.sql(SQL.insertAttempt).run(id, token, request.holder, request.host, now_ms, lease_ms);
   if (job.damaged !== undefined) {
-    settle(statements, [setAside(job, now_ms)], now_ms);
+    settle(db, [setAside(job, now_ms)]);
     return [];
   }
   const grant = { job, lease_ms, expires_at_ms, checkpoint: null, previous: null };
   if (token === 1) return [grant];
-  const previous = statements.get("previousProcess").get(id, token, request.host);
-  const checkpoint = (statements.get("lastProgress").get(id)?.["text"] as string | undefined) ?? null;
+  const previous = db.sql(SQL.previousProcess).get(id, token, request.host);
+  const checkpoint = (db.sql(SQL.lastProgress).get(id)?.["text"] as string | undefined) ?? null;
   return [{ ...grant, checkpoint, previous: previous === null ? null : toProcess(previous) }];
-}
-
-export function extend(statements: Statements, requests: readonly ExtendRequest[], now_ms: number): ExtendAnswer[] {
-  return requests.map((request) => {
-    const { id, token, beat_age_ms } = request;
-    const beat_at_ms = beat_age_ms === null ? null : now_ms - beat_age_ms;
-    const wanted_ms = (beat_at_ms ?? now_ms) + request.expires_in_ms;
-    const at_least = beat_at_ms !== null && request.at_least === true ? 1 : 0;
-    const { progress = null, message = null } = request;
-    const floor_ms = now_ms - (request.jumped_ms ?? 0);
-    const row = statements
-      .get("extend")
-      .get(id, token, wanted_ms, beat_at_ms, progress, message, now_ms, at_least, floor_ms);
-    if (row === null) return { status: lossOf(statements, id, token) };
-    statements.get("countBeats").run(id, token, request.beats);
-    const expires_at_ms = row["expires_at_ms"] as number;
-    return { status: "extended", expires_at_ms, cancel_requested: row["cancel_requested_at_ms"] !== null };
-  });
-}
-
-export function noteProcess(statements: Statements, notes: readonly ProcessNote[]): void {
-  for (const { id, token, boot_id, pid, pid_started } of notes) {
-    statements.get("noteProcess").run(id, token, boot_id, pid, pid_started);
-  }
-}
-
-export function appendLogs(statements: Statements, writes: readonly LogWrite[]): void {
-  for (const { id, token, chunks, head_bytes, keep_from } of writes) {
-    const row = statements.get("fence").get(id);
-    if (row === null || row["state"] !== "running" || row["token"] !== token) continue;
-    for (const { start, bytes, data } of chunks) statements.get("insertLog").run(id, token, start, bytes, data);
-    if (keep_from > head_bytes) statements.get("trimLog").run(id, token, head_bytes, keep_from);
-  }
 }

@@ -1,22 +1,21 @@
 /**
- * Enqueue of more jobs than fit in memory, inside one transaction. New jobs that need nothing else are gathered and
+ * Enqueue of more jobs than fit in memory, inside one transaction. New jobs that need nothing else are kept and
  * written many rows to a statement, which takes less than half of the time.
  */
 
+import { checkNewJob } from "../../core/check_job.ts";
 import { LeaseError } from "../../core/errors.ts";
 import type { JobSettings, NewJob } from "../../core/job.ts";
-import { checkNewJob } from "../../core/check_job.ts";
 import type { SqlValue } from "../../platform/platform.ts";
+import { isBlocked, settingsColumn } from "../shared/columns.ts";
 import type { BulkEnqueued } from "../store.ts";
+import type { Database } from "./connection.ts";
 import { enqueueOne } from "./enqueue.ts";
-import { isBlocked, jobColumns } from "./job_columns.ts";
-import { settingsColumn } from "../shared/columns.ts";
-import { SQL } from "./statements.ts";
-import type { Statements } from "./prepared.ts";
+import { ENQUEUE_SQL, jobColumns } from "./insert.ts";
 import type { Step } from "./writer.ts";
 
 const ROWS = 100;
-const [INTO = "", ONE_ROW = ""] = SQL.insertJob.split(" VALUES ");
+const [INTO = "", ONE_ROW = ""] = ENQUEUE_SQL.insertJob.split(" VALUES ");
 const INSERT_ROWS = insertRows(() => ONE_ROW.replaceAll(/\d/g, ""));
 /** For jobs that differ in their words alone: everything else is bound once. */
 const INSERT_ALIKE = insertRows((row) => ONE_ROW.replace(/\?10\b/, `?${14 + row}`));
@@ -26,24 +25,23 @@ function insertRows(row: (index: number) => string): string {
 }
 
 export async function enqueueAll(
-  statements: Statements,
+  db: Database,
   batches: AsyncIterable<readonly NewJob[]>,
-  now_ms: number,
   step: Step,
 ): Promise<BulkEnqueued> {
-  const bulk = new Bulk(statements, now_ms);
+  const bulk = new Bulk(db);
   // What the CHECKs hold of new jobs is so by the way their columns are made, and they take half of an insert's time.
-  step(() => statements.sql("PRAGMA ignore_check_constraints = ON").run());
+  step(() => db.sql("PRAGMA ignore_check_constraints = ON").run());
   try {
     for await (const batch of batches) step(() => batch.forEach((job) => bulk.add(job)));
     return step(() => bulk.end());
   } finally {
-    step(() => statements.sql("PRAGMA ignore_check_constraints = OFF").run());
+    step(() => db.sql("PRAGMA ignore_check_constraints = OFF").run());
   }
 }
 
 class Bulk {
-  readonly #statements: Statements;
+  readonly #db: Database;
   readonly #now_ms: number;
   readonly #ranges: [number, number][] = [];
   #last: [number, number] = [0, -1];
@@ -54,9 +52,9 @@ class Bulk {
   readonly #waiting_keys = new Set<string>();
   #settings: { of: JobSettings; column: string | null } | null = null;
 
-  constructor(statements: Statements, now_ms: number) {
-    this.#statements = statements;
-    this.#now_ms = now_ms;
+  constructor(db: Database) {
+    this.#db = db;
+    this.#now_ms = db.now_ms();
   }
 
   add(job: NewJob): void {
@@ -66,7 +64,7 @@ class Bulk {
         this.#wait(job);
       } else {
         this.#write();
-        const { id, created } = enqueueOne(this.#statements, job, this.#now_ms);
+        const { id, created } = enqueueOne(this.#db, job, this.#now_ms);
         this.#note(id, id, created ? 1 : 0);
       }
     } catch (error) {
@@ -85,7 +83,8 @@ class Bulk {
   #mayWait(job: NewJob): boolean {
     if (isBlocked(job)) return false;
     return (
-      job.key === null || (!this.#waiting_keys.has(job.key) && this.#statements.get("liveByKey").get(job.key) === null)
+      job.key === null ||
+      (!this.#waiting_keys.has(job.key) && this.#db.sql(ENQUEUE_SQL.liveByKey).get(job.key) === null)
     );
   }
 
@@ -102,7 +101,7 @@ class Bulk {
     const first_id = last_id - jobs.length + 1;
     for (let i = 0; i < jobs.length; i++) {
       const input = jobs[i]?.input ?? null;
-      if (input !== null) this.#statements.get("insertInput").run(first_id + i, input);
+      if (input !== null) this.#db.sql(ENQUEUE_SQL.insertInput).run(first_id + i, input);
     }
     this.#note(first_id, last_id, jobs.length);
     this.#waiting = [];
@@ -114,13 +113,13 @@ class Bulk {
     if (first !== undefined && jobs.every((job) => isAlike(job, first))) return this.#insertAlike(jobs, first);
     const columns: SqlValue[] = [];
     for (const job of jobs) columns.push(...jobColumns(job, this.#now_ms, this.#settingsOf(job)));
-    return this.#statements.sql(INSERT_ROWS).run(...columns).last_id;
+    return this.#db.sql(INSERT_ROWS).run(...columns).last_id;
   }
 
   #insertAlike(jobs: readonly NewJob[], first: NewJob): number {
     const columns = jobColumns(first, this.#now_ms, this.#settingsOf(first));
     for (const { argv } of jobs) columns.push(JSON.stringify(argv));
-    return this.#statements.sql(INSERT_ALIKE).run(...columns).last_id;
+    return this.#db.sql(INSERT_ALIKE).run(...columns).last_id;
   }
 
   /** Jobs of one source mostly have their settings in common, and to compare them with the defaults takes time. */
@@ -130,7 +129,7 @@ class Bulk {
   }
 
   #insertEach(jobs: readonly NewJob[]): number {
-    const insert = this.#statements.get("insertJob");
+    const insert = this.#db.sql(ENQUEUE_SQL.insertJob);
     let last_id = 0;
     for (const job of jobs) ({ last_id } = insert.run(...jobColumns(job, this.#now_ms)));
     return last_id;

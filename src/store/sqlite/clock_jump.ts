@@ -3,11 +3,10 @@
  * store, so that a sweep that begins after a jump knows of it as well. A sleep of the machine counts as one.
  */
 
-import type { MachineTime } from "../../core/clock.ts";
-import { JUMP_MS } from "../../core/clock.ts";
-import { fromJson } from "../shared/rows.ts";
-import { CLOCK_SEEN } from "../shared/schemas.ts";
-import type { Statements } from "./prepared.ts";
+import { JUMP_MS, type MachineTime } from "../../core/clock.ts";
+import { CLOCK_SEEN, fromJson } from "../shared/schemas.ts";
+import type { Database } from "./connection.ts";
+import { SQL } from "./statements.ts";
 
 interface Reading extends MachineTime {
   wall_ms: number;
@@ -25,8 +24,15 @@ interface Seen {
 
 const NAME = "clock";
 
-function seen(statements: Statements, boot_id: string): Seen | null {
-  const last: Seen | null = fromJson(CLOCK_SEEN, statements.get("getMeta").get(NAME)?.["value"]);
+const CUT_LEASES = `UPDATE jobs SET expires_at_ms = ?1 + granted.lease_ms, last_beat_at_ms = min(last_beat_at_ms, ?1)
+  FROM attempts AS granted WHERE granted.job_id = jobs.id AND granted.attempt = jobs.token
+    AND jobs.state = 'running' AND jobs.expires_at_ms > ?1 + granted.lease_ms`;
+// A pause before a retry is an interval; what a person put off is a moment, and stays. One that began after the clock
+// was set and before anybody noticed is cut short: better than an hour too long.
+const MOVE_RETRIES = "UPDATE jobs SET run_at_ms = run_at_ms + ?1 WHERE state = 'scheduled' AND token > 0";
+
+function seen(db: Database, boot_id: string): Seen | null {
+  const last: Seen | null = fromJson(CLOCK_SEEN, db.sql(SQL.getMeta).get(NAME)?.["value"]);
   return last?.boot_id === boot_id ? last : null;
 }
 
@@ -35,26 +41,26 @@ function moved(last: Seen, { wall_ms, uptime_ms }: Reading): number {
 }
 
 /** Nothing to note, and nothing to wait for. */
-export function isSteady(statements: Statements, reading: Reading): boolean {
+export function isSteady(db: Database, reading: Reading): boolean {
   // A system that does not tell its uptime: there is nothing to compare with.
   if (Number.isNaN(reading.uptime_ms)) return true;
-  const last = seen(statements, reading.boot_id);
+  const last = seen(db, reading.boot_id);
   if (last === null || last.suspends !== reading.suspends) return false;
   return Math.abs(moved(last, reading)) <= JUMP_MS && last.jumped_at_ms === null;
 }
 
-export function noticeJump(statements: Statements, reading: Reading): boolean {
+export function noticeClockJump(db: Database, reading: Reading): boolean {
   const { boot_id, wall_ms, uptime_ms, suspends, hold_ms } = reading;
-  const last = seen(statements, boot_id);
+  const last = seen(db, boot_id);
   const moved_ms = last === null ? 0 : moved(last, reading);
   if (moved_ms < -JUMP_MS) {
-    statements.get("cutLeases").run(wall_ms);
-    statements.get("moveRetries").run(moved_ms);
+    db.sql(CUT_LEASES).run(wall_ms);
+    db.sql(MOVE_RETRIES).run(moved_ms);
   }
   const jumped = moved_ms > JUMP_MS || (last !== null && suspends !== last.suspends);
   const jumped_at_ms = jumped ? uptime_ms : (last?.jumped_at_ms ?? null);
   const held = jumped_at_ms !== null && uptime_ms - jumped_at_ms < hold_ms;
   const next: Seen = { boot_id, booted_at_ms: wall_ms - uptime_ms, suspends, jumped_at_ms: held ? jumped_at_ms : null };
-  statements.get("setMeta").run(NAME, JSON.stringify(next));
+  db.sql(SQL.setMeta).run(NAME, JSON.stringify(next));
   return held;
 }

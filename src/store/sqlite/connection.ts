@@ -1,5 +1,5 @@
 /**
- * A connection to a SQLite store: the place is checked, the file created if it may be, the schema brought to this
+ * A connection to a SQLite store: its location is checked, the file created if it may be, the schema brought to this
  * version. Safe when several processes do it at once on a file that does not exist yet. `lease enqueue` loads this and
  * little else, so what is seldom needed waits in files of its own.
  */
@@ -8,11 +8,9 @@ import { platform } from "#platform";
 import type { Clock, Random } from "../../core/clock.ts";
 import { LeaseError } from "../../core/errors.ts";
 import { lazyFs } from "../../platform/lazy.ts";
-import type { SqlDatabase } from "../../platform/platform.ts";
+import type { SqlDatabase, SqlStatement } from "../../platform/platform.ts";
 import { explain, isBusy } from "./failure.ts";
-import { quickPlace } from "./quick_location.ts";
-import { APPLICATION_ID, SCHEMA_VERSION } from "./version.ts";
-import { SHORT_WAL_BYTES, WAL_LIMIT_BYTES } from "./wal.ts";
+import { APPLICATION_ID, SCHEMA_VERSION, SHORT_WAL_BYTES, WAL_LIMIT_BYTES, quickLocation } from "./quick_enqueue.ts";
 import { Writer } from "./writer.ts";
 
 export interface OpenSqliteOptions {
@@ -58,14 +56,14 @@ export class Connection {
 }
 
 export async function connect(file: string, options: OpenSqliteOptions): Promise<Connection> {
-  const path = await placeOf(file, options);
+  const path = await locationOf(file, options);
   const busy_limit_ms = options.busy_limit_ms ?? DEFAULT_BUSY_LIMIT_MS;
   let database: SqlDatabase | null = null;
   try {
     const opened = (database = platform.openSqlite(path));
     const version = await whileBusy(busy_limit_ms, () => configure(opened, path));
     if (version !== SCHEMA_VERSION) {
-      const { migrate } = await import("./migrate.ts");
+      const { migrate } = await import("./schema.ts");
       await whileBusy(busy_limit_ms, () => migrate(opened, path));
     }
   } catch (error) {
@@ -75,12 +73,12 @@ export async function connect(file: string, options: OpenSqliteOptions): Promise
   return new Connection(path, database, { random: options.random, busy_limit_ms });
 }
 
-async function placeOf(file: string, { trust = false, create = true }: OpenSqliteOptions): Promise<string> {
+async function locationOf(file: string, { trust = false, create = true }: OpenSqliteOptions): Promise<string> {
   const files = platform.quickFiles();
-  const plain = files === null ? null : quickPlace(files, file);
+  const plain = files === null ? null : quickLocation(files, file);
   if (plain !== null) return plain.path;
-  const { preparePlace } = await import("./location.ts");
-  return preparePlace(file, { trust, create });
+  const { prepareLocation } = await import("./location.ts");
+  return prepareLocation(file, { trust, create });
 }
 
 /** Answers the version of the schema. One statement for what is asked and one for what is set: every enqueue pays. */
@@ -119,5 +117,30 @@ async function whileBusy<T>(limit_ms: number, work: () => T): Promise<T> {
       if (!isBusy(error) || performance.now() > deadline_ms) throw error;
       await new Promise((done) => setTimeout(done, PAUSE_MS));
     }
+  }
+}
+
+/** The statements of a store, each prepared when it is first used, since one command needs only a few; and its clock. */
+export class Database {
+  readonly #database: SqlDatabase;
+  readonly #clock: Clock;
+  readonly #prepared = new Map<string, SqlStatement>();
+
+  constructor(database: SqlDatabase, clock: Clock) {
+    this.#database = database;
+    this.#clock = clock;
+  }
+
+  now_ms(): number {
+    return this.#clock.wall_ms();
+  }
+
+  sql(text: string): SqlStatement {
+    let statement = this.#prepared.get(text);
+    if (statement === undefined) {
+      statement = this.#database.prepare(text);
+      this.#prepared.set(text, statement);
+    }
+    return statement;
   }
 }

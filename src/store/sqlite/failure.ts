@@ -3,8 +3,7 @@
  * decides.
  */
 
-import { LeaseError } from "../../core/errors.ts";
-import type { ErrorCode } from "../../core/errors.ts";
+import { LeaseError, type ErrorCode } from "../../core/errors.ts";
 
 const BUSY = "database is locked";
 

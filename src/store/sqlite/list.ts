@@ -4,51 +4,27 @@
  */
 
 import type { Job, ShownState } from "../../core/job.ts";
-import type { ListQuery } from "../queries.ts";
-import { select } from "./conditions.ts";
-import type { Conditions } from "./conditions.ts";
+import type { ListQuery, Selection } from "../queries.ts";
+import { Conditions, SHOWN, SORT_COLUMNS, narrowList, orderOf } from "../shared/filters.ts";
 import { toJob } from "../shared/rows.ts";
-import type { Statements } from "./prepared.ts";
+import type { Database } from "./connection.ts";
 import { SELECT_JOB } from "./statements.ts";
-
-/** In words of the indexes: a state that is shown may be a part of one that is stored. */
-const SHOWN: Readonly<Record<ShownState, string>> = {
-  blocked: "state = 'blocked'",
-  scheduled: "state = 'scheduled' AND token = 0",
-  retrying: "state = 'scheduled' AND token > 0",
-  pending: "state = 'pending'",
-  running: "state = 'running' AND cancel_requested_at_ms IS NULL",
-  cancelling: "state = 'running' AND cancel_requested_at_ms IS NOT NULL",
-  completed: "state = 'completed' AND finished_at_ms IS NOT NULL",
-  failed: "state = 'failed' AND finished_at_ms IS NOT NULL",
-  cancelled: "state = 'cancelled' AND finished_at_ms IS NOT NULL",
-};
 
 const HELD: readonly ShownState[] = ["running", "cancelling"];
 
-const SORT_COLUMNS: Readonly<Record<NonNullable<ListQuery["sort"]>, string>> = {
-  id: "id",
-  priority: "priority",
-  due: "run_at_ms",
-  started: "started_at_ms",
-  finished: "finished_at_ms",
-  attempts: "token",
-};
-
-export function list(statements: Statements, query: ListQuery): Job[] {
+export function list(db: Database, query: ListQuery): Job[] {
   const states = statesOf(query);
   if (states?.length === 0) return [];
   const only = select(query);
-  if (query.key !== undefined) only.add("key = ?", query.key);
   if (query.holder !== undefined) only.add("holder = ?", query.holder);
-  if (query.behind_id !== undefined) only.add(query.newest_first ? "id < ?" : "id > ?", query.behind_id);
-  if (query.since_ms !== undefined) {
-    only.add("coalesce(finished_at_ms, started_at_ms, created_at_ms) >= ?", query.since_ms);
-  }
-  const found = states === null || isWalk(query, states) ? walk(query, only, states) : byIndex(query, only, states);
-  return statements
-    .sql(`${SELECT_JOB} WHERE id IN (SELECT id FROM (${found})) ORDER BY ${order(query, "id")}`)
-    .all(...only.params, query.limit)
+  narrowList(only, query);
+  const limit = `LIMIT ${only.bind(query.limit)}`;
+  const found =
+    states === null || isWalk(query, states) ? walk(query, only, states, limit) : byIndex(query, only, states, limit);
+  const text = `${SELECT_JOB} WHERE id IN (SELECT id FROM (${found})) ORDER BY ${orderOf(query)}`;
+  return db
+    .sql(text)
+    .all(...only.params)
     .map(toJob);
 }
 
@@ -68,24 +44,29 @@ function isWalk({ ids, key, task, behind_id, sort = "id" }: ListQuery, states: r
 }
 
 /** By id, or by the index of what else was asked for, but not by that of a state: hence the `+`. */
-function walk(query: ListQuery, only: Conditions, states: readonly ShownState[] | null): string {
+function walk(query: ListQuery, only: Conditions, states: readonly ShownState[] | null, limit: string): string {
   if (states !== null) only.say(`(${states.map((state) => SHOWN[state].replace("state", "+state")).join(" OR ")})`);
-  return `SELECT id FROM jobs ${only.where()} ORDER BY ${order(query, "id")} LIMIT ?${only.params.length + 1}`;
+  return `SELECT id FROM jobs ${only.where()} ORDER BY ${orderOf(query)} ${limit}`;
 }
 
 /** Each state by its own index, and the first of each together; here `+` keeps from walking through all ids. */
-function byIndex(query: ListQuery, only: Conditions, states: readonly ShownState[]): string {
-  const limit = `LIMIT ?${only.params.length + 1}`;
+function byIndex(query: ListQuery, only: Conditions, states: readonly ShownState[], limit: string): string {
   const column = SORT_COLUMNS[query.sort ?? "id"];
   const columns = column === "id" ? "id" : `id, ${column}`;
   const parts = states.map(
     (state) =>
-      `SELECT * FROM (SELECT ${columns} FROM jobs ${only.where(SHOWN[state])} ORDER BY ${order(query, "+id")} ${limit})`,
+      `SELECT * FROM (SELECT ${columns} FROM jobs ${only.where(SHOWN[state])} ORDER BY ${orderOf(query, "+id")} ${limit})`,
   );
-  return `${parts.join(" UNION ALL ")} ORDER BY ${order(query, "id")} ${limit}`;
+  return `${parts.join(" UNION ALL ")} ORDER BY ${orderOf(query)} ${limit}`;
 }
 
-function order({ sort = "id", newest_first }: ListQuery, id: string): string {
-  const way = newest_first ? "DESC" : "ASC";
-  return sort === "id" ? `${id} ${way}` : `${SORT_COLUMNS[sort]} ${way} NULLS LAST, id ${way}`;
+const IS_ONE_OF = "IN (SELECT value FROM json_each(?))";
+
+/** With placeholders and lists as this engine has them. */
+export function select({ ids, queues, task }: Selection): Conditions {
+  const only = new Conditions("?");
+  if (ids) only.add(`id ${IS_ONE_OF}`, JSON.stringify(ids));
+  if (queues) only.add(`queue ${IS_ONE_OF}`, JSON.stringify(queues));
+  if (task !== undefined) only.add("task = ?", task);
+  return only;
 }

@@ -1,8 +1,9 @@
 /**
- * Where a store may live. The store decides what gets executed, so a place that others can write is refused; so is a
+ * Where a store may live. The store decides what gets executed, so a file or folder that others can write is refused; so is a
  * network file system, where SQLite's locks and shared memory do not hold.
  */
 
+import type { Stats } from "node:fs";
 import {
   closeSync,
   mkdirSync,
@@ -13,7 +14,6 @@ import {
   statSync,
   statfsSync,
 } from "node:fs";
-import type { Stats } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import process from "node:process";
 import { LeaseError } from "../../core/errors.ts";
@@ -33,7 +33,9 @@ const NETWORK_FILE_SYSTEMS = new Map([
   [0x19830326, "BeeGFS"],
   [0x47504653, "GPFS"],
 ]);
+
 const FUSE = 0x65735546;
+
 const LOCAL_FUSE = new Set([
   "fuseblk",
   "fuse.ntfs-3g",
@@ -43,7 +45,7 @@ const LOCAL_FUSE = new Set([
   "fuse.gocryptfs",
 ]);
 
-export interface PlaceOptions {
+export interface LocationOptions {
   trust: boolean;
   create: boolean;
 }
@@ -78,7 +80,7 @@ function linkTarget(path: string): string | null {
 }
 
 /** Makes sure that `file` can be a store and exists, or says why not; answers where it really is. */
-export function preparePlace(file_path: string, options: PlaceOptions): string {
+export function prepareLocation(file_path: string, options: LocationOptions): string {
   const path = realPath(resolve(file_path));
   const folder = dirname(path);
   const file = statOrNull(path);
@@ -184,4 +186,23 @@ function because(error: unknown): string {
   if (code === "ENOTDIR") return "part of the path is a file";
   if (code === "ENOSPC") return "the disk is full";
   return message;
+}
+
+/**
+ * A check that throws when the file at `path` is not the one any more that it is now, because it was deleted or replaced.
+ * The engine would go on with the file that it has open and that nobody else can see: all that is written to it would be
+ * lost with us, without a sound.
+ */
+export function sameFile(path: string): () => void {
+  const opened = fileAt(path);
+  return () => {
+    if (fileAt(path) === opened) return;
+    const advice = "was deleted or replaced by another file while it was in use: start again to use what is there now";
+    throw new LeaseError("store_path", `store ${path} ${advice}`);
+  };
+}
+
+function fileAt(path: string): string | null {
+  const stats = statSync(path, { throwIfNoEntry: false });
+  return stats === undefined ? null : `${stats.dev}:${stats.ino}`;
 }

@@ -3,59 +3,107 @@
  */
 
 import type { Job } from "../../core/job.ts";
-import type { Attempt, Checkpoint, LogChunk, QueueCount } from "../../core/records.ts";
-import type { SqlRow, SqlValue } from "../../platform/platform.ts";
-import type { Backlog, CheckpointQuery, ExpiredLease, ExpiredQuery, Selection, UnmetDependency } from "../queries.ts";
-import { Conditions, select } from "./conditions.ts";
+import type { Attempt, Checkpoint, QueueCount } from "../../core/records.ts";
+import type { Backlog, BacklogQuery, CheckpointQuery, LeaseHealth, Selection, UnmetDependency } from "../queries.ts";
+import { Conditions, narrowCheckpoints } from "../shared/filters.ts";
 import { toAttempt, toCheckpoint, toJob } from "../shared/rows.ts";
-import type { Statements } from "./prepared.ts";
+import { firstReady } from "./acquire.ts";
+import type { Database } from "./connection.ts";
+import { select } from "./list.ts";
+import { SQL } from "./statements.ts";
 
-export function jobs(statements: Statements, ids: readonly number[]): (Job | null)[] {
+export function jobs(db: Database, ids: readonly number[]): (Job | null)[] {
   return ids.map((id) => {
-    const row = statements.get("job").get(id);
+    const row = db.sql(SQL.job).get(id);
     return row === null ? null : toJob(row);
   });
 }
 
-export function checkpoints(statements: Statements, query: CheckpointQuery): Checkpoint[] {
-  const only = new Conditions();
-  if (query.job !== undefined) only.add("job_id = ?", query.job);
-  if (query.task !== undefined) only.add("task = ?", query.task);
-  if (query.kind !== undefined) only.add("kind = ?", query.kind);
-  return statements
-    .sql(`SELECT * FROM checkpoints ${only.where()} ORDER BY id DESC LIMIT ?${only.params.length + 1}`)
-    .all(...only.params, query.limit)
+export function checkpoints(db: Database, query: CheckpointQuery): Checkpoint[] {
+  const only = new Conditions("?");
+  narrowCheckpoints(only, query);
+  const text = `SELECT * FROM checkpoints ${only.where()} ORDER BY id DESC LIMIT ${only.bind(query.limit)}`;
+  return db
+    .sql(text)
+    .all(...only.params)
     .map(toCheckpoint);
 }
 
+/** The given queues; null: all. */
+const NAMED = "(?1 IS NULL OR queue IN (SELECT value FROM json_each(?1)))";
+
+// Each of the unfinished states from an index of its own, the finished ones from what the triggers counted. Pending
+// jobs may be very many: step from queue to queue, and count each in one go.
+const COUNTS = `WITH RECURSIVE ready (queue) AS (
+    SELECT min(queue) FROM jobs WHERE state = 'pending'
+    UNION ALL SELECT (SELECT min(queue) FROM jobs WHERE state = 'pending' AND queue > ready.queue) FROM ready
+      WHERE queue IS NOT NULL)
+  SELECT queue, 'pending' AS state, (SELECT count(*) FROM jobs WHERE state = 'pending' AND jobs.queue = ready.queue)
+    AS count FROM ready WHERE queue IS NOT NULL AND ${NAMED}
+  UNION ALL SELECT queue, state, count(*) FROM jobs WHERE state = 'blocked' AND ${NAMED} GROUP BY queue
+  UNION ALL SELECT queue, state, count(*) FROM jobs INDEXED BY jobs_due WHERE state = 'scheduled' AND ${NAMED}
+    GROUP BY queue
+  UNION ALL SELECT queue, state, count(*) FROM jobs INDEXED BY jobs_expiry WHERE state = 'running' AND ${NAMED}
+    GROUP BY queue
+  UNION ALL SELECT queue, state, sum(count) AS total FROM tallies WHERE ${NAMED} GROUP BY queue, state HAVING total > 0
+  ORDER BY queue, state`;
+
 /** Of whole queues from what is kept about them; of what is named more closely, job by job. */
-export function counts(statements: Statements, selection: Selection = {}): QueueCount[] {
+export function counts(db: Database, selection: Selection = {}): QueueCount[] {
   const { ids, queues, task } = selection;
   if (ids === undefined && task === undefined) {
-    const all = statements.get("counts").all(queues === undefined ? null : JSON.stringify(queues));
+    const all = db.sql(COUNTS).all(queues === undefined ? null : JSON.stringify(queues));
     return all as unknown as QueueCount[];
   }
   const only = select(selection);
-  return statements
+  return db
     .sql(`SELECT queue, state, count(*) AS count FROM jobs ${only.where()} GROUP BY queue, state ORDER BY queue, state`)
     .all(...only.params) as unknown as QueueCount[];
 }
 
-export function parents(statements: Statements, ids: readonly number[]): UnmetDependency[] {
-  return statements.get("unmet").all(JSON.stringify(ids)) as unknown as UnmetDependency[];
+const UNMET = `SELECT d.job_id AS job, d.parent_id AS parent, d.kind, parent.state,
+    coalesce(parent.finished_at_ms, iif(parent.state = 'running', parent.started_at_ms, parent.created_at_ms)) AS since_ms
+  FROM dependencies AS d JOIN jobs AS parent ON parent.id = d.parent_id JOIN jobs AS child ON child.id = d.job_id
+  WHERE d.job_id IN (SELECT value FROM json_each(?1)) AND child.state = 'blocked' AND parent.state <> 'completed'
+    AND (d.kind = 'success' OR parent.state NOT IN ('failed', 'cancelled'))
+  ORDER BY d.job_id, d.parent_id`;
+
+export function parents(db: Database, ids: readonly number[]): UnmetDependency[] {
+  return db.sql(UNMET).all(JSON.stringify(ids)) as unknown as UnmetDependency[];
 }
 
-export function backlog(
-  statements: Statements,
-  query: { queues: readonly string[] | null; task: string | null },
-): Backlog {
-  const only = select({
-    ...(query.queues === null ? {} : { queues: query.queues }),
-    ...(query.task === null ? {} : { task: query.task }),
-  });
+export function attempts(db: Database, id: number): Attempt[] {
+  return db.sql(SQL.attempts).all(id).map(toAttempt);
+}
+
+const RETRY_COUNTS = `SELECT retries, sum(count) AS jobs FROM tallies WHERE state IN ('completed', 'failed')
+  GROUP BY retries HAVING jobs > 0 ORDER BY retries`;
+
+export function retryCounts(db: Database) {
+  return db.sql(RETRY_COUNTS).all() as { retries: number; jobs: number }[];
+}
+
+const LEASES = `SELECT count(*) AS held, count(*) FILTER (WHERE expires_at_ms < ?1) AS stale,
+    min(expires_at_ms) FILTER (WHERE expires_at_ms >= ?1) AS next_expires_at_ms
+  FROM jobs INDEXED BY jobs_expiry WHERE state = 'running'`;
+
+export function leaseHealth(db: Database): LeaseHealth {
+  return db.sql(LEASES).get(db.now_ms()) as unknown as LeaseHealth;
+}
+
+export function topPriority(db: Database, { queues, task }: BacklogQuery): number | null {
+  return (firstReady(db, queues, task)?.["priority"] ?? null) as number | null;
+}
+
+export function nextDue(db: Database): number | null {
+  return (db.sql(SQL.nextDue).get()?.["at_ms"] ?? null) as number | null;
+}
+
+export function backlog(db: Database, { queues, task }: BacklogQuery): Backlog {
+  const only = select({ ...(queues === null ? {} : { queues }), ...(task === null ? {} : { task }) });
   // By the index of the state: a task may have very many jobs that have ended.
   const from = (index: string, condition: string) => `FROM jobs INDEXED BY ${index} ${only.where(condition)}`;
-  const row = statements
+  const row = db
     .sql(
       `SELECT (SELECT count(*) FROM jobs ${only.where("state = 'pending'")}) AS pending,
         (SELECT count(*) ${from("jobs_expiry", "state = 'running'")}) AS running,
@@ -73,44 +121,4 @@ export function backlog(
     waiting: (row?.["scheduled"] as number) - retrying + (row?.["blocked"] as number),
     next_due_ms: row?.["next_due_ms"] as number | null,
   };
-}
-
-/** In one snapshot: as statements of their own the many small reads would spend most of their time on locks. */
-export function expired(statements: Statements, query: ExpiredQuery, now_ms: number): ExpiredLease[] {
-  statements.sql("SAVEPOINT page").run();
-  try {
-    return readExpired(statements, query, now_ms);
-  } finally {
-    statements.sql("RELEASE page").run();
-  }
-}
-
-function readExpired(statements: Statements, query: ExpiredQuery, now_ms: number): ExpiredLease[] {
-  const { after, dead_holders, last_chunks = 0 } = query;
-  const params: SqlValue[] = [now_ms - query.grace_ms, after?.expires_at_ms ?? -1, after?.id ?? -1, query.limit];
-  const rows =
-    dead_holders.length === 0
-      ? statements.get("expired").all(...params)
-      : statements.get("expiredOrHeldBy").all(...params, JSON.stringify(dead_holders));
-  return rows.map((row) => {
-    const job = toJob(row);
-    const asked = last_chunks > 0 && row["printed"] === 1;
-    const chunks = asked ? statements.get("lastLogs").all(job.id, job.token, last_chunks) : [];
-    return {
-      job,
-      expires_at_ms: row["expires_at_ms"] as number,
-      holder_dead: dead_holders.includes(row["holder"] as string),
-      attempt: toCurrentAttempt(row),
-      last_chunks: chunks.toReversed() as unknown as LogChunk[],
-    };
-  });
-}
-
-/** Of a running job: it began when the job did last, and has no end. One that was deleted is made up from the job. */
-function toCurrentAttempt(row: SqlRow): Attempt {
-  const { token = null, host = null, granted_ms = null, beats = null } = row;
-  const worker = row["worker"] ?? row["holder"] ?? null;
-  const { boot_id = null, pid = null, pid_started = null, started_at_ms = null } = row;
-  const grant = { attempt: token, worker, host, boot_id, pid, pid_started, lease_ms: granted_ms, started_at_ms, beats };
-  return toAttempt({ ...grant, ended_at_ms: null, cause: null });
 }

@@ -6,8 +6,10 @@
  * Input has a table of its own because SQLite rewrites a whole row, and a lease is extended often.
  */
 
-import { assert } from "../../core/errors.ts";
-import { SCHEMA_VERSION } from "./version.ts";
+import { LeaseError, assert } from "../../core/errors.ts";
+import type { SqlDatabase } from "../../platform/platform.ts";
+import { APPLICATION_ID, SCHEMA_VERSION } from "./quick_enqueue.ts";
+import { rollback } from "./writer.ts";
 
 const VERSION_1 = `
 CREATE TABLE jobs (
@@ -58,12 +60,10 @@ CREATE INDEX jobs_cancelling ON jobs (holder) WHERE state = 'running' AND cancel
 CREATE INDEX jobs_blocked ON jobs (queue) WHERE state = 'blocked';
 CREATE UNIQUE INDEX jobs_live_key ON jobs (key)
   WHERE key IS NOT NULL AND state IN ('blocked', 'scheduled', 'pending', 'running');
-
 CREATE TABLE inputs (
   job_id INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
   data BLOB NOT NULL
 ) STRICT;
-
 CREATE TABLE attempts (
   job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
   attempt INTEGER NOT NULL CHECK (attempt > 0),
@@ -84,7 +84,6 @@ CREATE TABLE attempts (
   PRIMARY KEY (job_id, attempt),
   CHECK ((ended_at_ms IS NULL) = (cause IS NULL))
 ) STRICT, WITHOUT ROWID;
-
 CREATE TABLE checkpoints (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
@@ -96,7 +95,6 @@ CREATE TABLE checkpoints (
 ) STRICT;
 CREATE INDEX checkpoints_job ON checkpoints (job_id, kind, id);
 CREATE INDEX checkpoints_task ON checkpoints (task, id) WHERE task IS NOT NULL;
-
 CREATE TABLE workers (
   id TEXT PRIMARY KEY,
   name TEXT,
@@ -114,7 +112,6 @@ CREATE TABLE workers (
   CHECK ((stopped_at_ms IS NULL) = (ended IS NULL))
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX workers_live ON workers (host) WHERE stopped_at_ms IS NULL;
-
 CREATE TABLE logs (
   id INTEGER PRIMARY KEY,
   job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
@@ -124,7 +121,6 @@ CREATE TABLE logs (
   data BLOB NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX logs_position ON logs (job_id, attempt, start);
-
 CREATE TABLE dependencies (
   job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
   parent_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
@@ -132,12 +128,10 @@ CREATE TABLE dependencies (
   PRIMARY KEY (job_id, parent_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX dependencies_parent ON dependencies (parent_id);
-
 CREATE TABLE queues (
   name TEXT PRIMARY KEY,
   paused_at_ms INTEGER
 ) STRICT, WITHOUT ROWID;
-
 CREATE TABLE meta (
   name TEXT PRIMARY KEY,
   value TEXT NOT NULL
@@ -156,6 +150,7 @@ CREATE TABLE tallies (
   count INTEGER NOT NULL,
   PRIMARY KEY (queue, state, retries)
 ) STRICT, WITHOUT ROWID;
+
 INSERT INTO tallies SELECT queue, state, max(token - 1, 0), count(*) FROM jobs WHERE finished_at_ms IS NOT NULL
   GROUP BY 1, 2, 3;
 CREATE TRIGGER jobs_added AFTER INSERT ON jobs WHEN new.finished_at_ms IS NOT NULL BEGIN
@@ -172,20 +167,17 @@ END;
 CREATE TRIGGER jobs_gone AFTER DELETE ON jobs WHEN old.finished_at_ms IS NOT NULL BEGIN
   UPDATE tallies SET count = count - 1 WHERE queue = old.queue AND state = old.state AND retries = max(old.token - 1, 0);
 END;
-
 DROP INDEX jobs_due; -- now with what is counted by it
 CREATE INDEX jobs_due ON jobs (run_at_ms, queue) WHERE state = 'scheduled';
 CREATE INDEX jobs_finished ON jobs (state, finished_at_ms) WHERE finished_at_ms IS NOT NULL;
 CREATE INDEX jobs_task ON jobs (task, id) WHERE task IS NOT NULL;
 CREATE INDEX jobs_key ON jobs (key, id) WHERE key IS NOT NULL;
-
 CREATE TABLE learned (
   subject TEXT PRIMARY KEY,
   runs INTEGER NOT NULL,
   gaps TEXT NOT NULL,
   lease_ms INTEGER
 ) STRICT, WITHOUT ROWID;
-
 ALTER TABLE workers ADD COLUMN draining INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE workers ADD COLUMN completed INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE workers ADD COLUMN failed INTEGER NOT NULL DEFAULT 0;
@@ -196,3 +188,29 @@ const VERSION_3 = "ALTER TABLE workers ADD COLUMN task TEXT;";
 
 export const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2, VERSION_3];
 assert(MIGRATIONS.length === SCHEMA_VERSION, "the version counts the steps");
+
+/** Brings the schema of a store to this version, under the lock. */
+export function migrate(database: SqlDatabase, path: string): void {
+  database.exec("BEGIN IMMEDIATE");
+  try {
+    // Read again under the lock: another process may have been first.
+    const version = readPragma(database, "user_version") as number;
+    if (version > MIGRATIONS.length) {
+      throw new LeaseError(
+        "store_newer",
+        `store ${path} has schema ${version} and this lease knows ${MIGRATIONS.length}: use a newer lease`,
+      );
+    }
+    for (const step of MIGRATIONS.slice(version)) database.exec(step);
+    database.exec(`PRAGMA application_id = ${APPLICATION_ID}`);
+    database.exec(`PRAGMA user_version = ${MIGRATIONS.length}`);
+    database.exec("COMMIT");
+  } catch (error) {
+    rollback(database);
+    throw error;
+  }
+}
+
+function readPragma(database: SqlDatabase, name: string): unknown {
+  return database.prepare(`PRAGMA ${name}`).get()?.[name];
+}

@@ -1,75 +1,61 @@
-/**
- * How attempts end by their holder, under the fence, and the audit trail of what went wrong.
- */
+/** How attempts end by their holder, under the fence, and the audit trail of what went wrong. */
 
 import { isFinished } from "../../core/job.ts";
-import { lossReason } from "../../core/transition.ts";
 import type { AttemptEnd } from "../../core/transition.ts";
-import type { CheckpointRequest, SettleAnswer, SettleRequest } from "../store.ts";
-import { freeChildren } from "./dependencies.ts";
-import { addRun } from "./learned.ts";
-import { auditText } from "../shared/audit.ts";
 import { stateColumns } from "../shared/rows.ts";
-import type { Statements } from "./prepared.ts";
+import { auditText, isHeldBy, lossOf } from "../shared/verdicts.ts";
+import type { SettleAnswer, SettleRequest } from "../store.ts";
+import type { Database } from "./connection.ts";
+import { freeChildren } from "./dependencies.ts";
+import { ENQUEUE_SQL } from "./insert.ts";
+import { addRun } from "./learned.ts";
+import { SQL } from "./statements.ts";
 
-export function settle(statements: Statements, requests: readonly SettleRequest[], now_ms: number): SettleAnswer[] {
+export function settle(db: Database, requests: readonly SettleRequest[]): SettleAnswer[] {
+  const now_ms = db.now_ms();
   return requests.map((request) => {
-    if (endJob(statements, request, now_ms)) return { status: "applied" };
-    const row = statements.get("fence").get(request.id);
-    if (row !== null && row["state"] === "running" && row["token"] === request.token) return { status: "cancelling" };
-    if (row !== null) audit(statements, request, now_ms, "stale");
-    return { status: "stale", reason: lossOf(statements, request.id, request.token) };
+    if (endJob(db, request, now_ms)) return { status: "applied" };
+    const row = db.sql(ENQUEUE_SQL.fence).get(request.id);
+    if (isHeldBy(row, request)) return { status: "cancelling" };
+    if (row !== null) audit(db, request, now_ms, true);
+    return { status: "stale", reason: lossOf(row, request.token) };
   });
 }
 
-/** Why a holder's write found no row. A job that is gone altogether counts as expired. */
-export function lossOf(statements: Statements, id: number, token: number): "expired" | "conflict" {
-  const row = statements.get("fence").get(id);
-  return row === null ? "expired" : lossReason({ token: row["token"] as number }, token);
-}
-
-function endJob(statements: Statements, request: SettleRequest, now_ms: number): boolean {
+function endJob(db: Database, request: SettleRequest, now_ms: number): boolean {
   const { id, token, change } = request;
   const { cause, exit_code, error, output } = change.result;
-  const { changes } = statements
-    .get("settle")
+  const { changes } = db
+    .sql(SQL.settle)
     .run(id, token, ...stateColumns(change.state), change.failures, cause, exit_code, error, output, change.reason);
   if (changes === 0) return false;
-  if (change.ended !== null) endAttempt(statements, request, change.ended, now_ms);
-  if (isFinished(change.state)) freeChildren(statements, id, now_ms);
-  if (request.gaps) addRun(statements, id, request.gaps);
-  if (request.audit !== null) audit(statements, request, now_ms, change.ended?.cause ?? "unknown");
+  if (change.ended !== null) endAttempt(db, request, change.ended, now_ms);
+  if (isFinished(change.state)) freeChildren(db, id, now_ms);
+  if (request.gaps) addRun(db, id, request.gaps);
+  if (request.audit !== null) audit(db, request, now_ms);
   return true;
 }
 
-function endAttempt(statements: Statements, request: SettleRequest, end: AttemptEnd, now_ms: number): void {
+function endAttempt(db: Database, request: SettleRequest, end: AttemptEnd, now_ms: number): void {
   const { id, token, process } = request;
   const { cause, exit_code, signal, error, last_line, beats } = end;
   const { boot_id = null, pid = null, pid_started = null } = process ?? {};
-  statements
-    .get("endAttempt")
-    .run(id, token, now_ms, cause, exit_code, signal, error, last_line, beats, boot_id, pid, pid_started);
+  db.sql(SQL.endAttempt).run(
+    id,
+    token,
+    now_ms,
+    cause,
+    exit_code,
+    signal,
+    error,
+    last_line,
+    beats,
+    boot_id,
+    pid,
+    pid_started,
+  );
 }
 
-function audit(statements: Statements, request: SettleRequest, now_ms: number, cause: string): void {
-  const { id, token } = request;
-  statements.get("insertCheckpoint").run(id, "error", token, now_ms, auditText(request, cause));
-}
-
-export function checkpoint(
-  statements: Statements,
-  requests: readonly CheckpointRequest[],
-  now_ms: number,
-): ("accepted" | "expired" | "conflict")[] {
-  return requests.map((request) => {
-    const row = statements.get("fence").get(request.id);
-    const holds =
-      row !== null &&
-      row["state"] === "running" &&
-      row["token"] === request.token &&
-      (row["expires_at_ms"] as number) >= now_ms;
-    if (!holds) return lossOf(statements, request.id, request.token);
-    statements.get("insertCheckpoint").run(request.id, "progress", request.token, now_ms, request.text);
-    return "accepted";
-  });
+export function audit(db: Database, request: SettleRequest, now_ms: number, stale = false): void {
+  db.sql(SQL.insertCheckpoint).run(request.id, "error", request.token, now_ms, auditText(request, stale));
 }

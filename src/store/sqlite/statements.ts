@@ -4,12 +4,12 @@
  */
 
 import { UNLEARNED_LEASE_MS } from "../../core/learning.ts";
+import { SHAPES } from "../copy/transfer.ts";
 import { LONGEST_LEASE_MS, MOST_GRANTS } from "../shared/columns.ts";
-import { ENQUEUE_SQL } from "./enqueue_sql.ts";
+import { notPaused } from "./pause.ts";
 
-const JOB_COLUMNS = `id, state, queue, priority, run_at_ms, token, failures, retries, lease_ms, holder, expires_at_ms,
-  cancel_requested_at_ms, created_at_ms, started_at_ms, finished_at_ms, last_beat_at_ms, task, key, argv, cwd, settings,
-  env, progress, message, cause, exit_code, error, output, reason`;
+const NAMES = Object.keys(SHAPES.jobs.columns);
+const JOB_COLUMNS = NAMES.join(", ");
 
 const JOB_WITH_INPUT = `SELECT ${JOB_COLUMNS}, (SELECT data FROM inputs WHERE job_id = jobs.id) AS input FROM jobs`;
 
@@ -21,9 +21,6 @@ const GRANTED_MS = `min(coalesce(nullif(coalesce(lease_ms, ?3), 0), (SELECT lear
 const GRANT = `UPDATE jobs SET state = 'running', token = min(token, ${MOST_GRANTS - 1}) + 1, holder = ?1, started_at_ms = ?2,
   last_beat_at_ms = ?2, expires_at_ms = ?2 + ${GRANTED_MS}, progress = NULL, message = NULL,
   reason = NULL`;
-
-const notPaused = (queue: string) =>
-  `NOT EXISTS (SELECT 1 FROM queues WHERE name = ${queue} AND paused_at_ms IS NOT NULL)`;
 
 /** Whose turn it is in queue ?4, at most ?5 of them; numbered so that they fit into the statements that grant. */
 const TURN = "ORDER BY priority DESC, run_at_ms, id LIMIT ?5";
@@ -43,35 +40,19 @@ const OUTCOME = `state = ?3, run_at_ms = coalesce(?4, run_at_ms), finished_at_ms
 /** Still running, and nobody asked for an end of which this outcome knows nothing. */
 const UNDISTURBED = "state = 'running' AND (cancel_requested_at_ms IS NULL OR ?3 IN ('completed', 'cancelled'))";
 
-/** Of jobs that are alike and whose leases were over at ?12, in the past: an extension would have moved them beyond it. */
+/** Of jobs that are alike: ?1 has for each when its lease was seen to end, and it must end exactly then. */
 const RECOVER = `UPDATE jobs SET ${OUTCOME} FROM json_each(?1) AS r
-  WHERE jobs.id = r.value AND token = ?2 AND expires_at_ms <= ?12 AND ${UNDISTURBED}`;
-/** Of jobs whose holder was found dead: each must end exactly when it was seen to. */
-const RECOVER_HELD = `UPDATE jobs SET ${OUTCOME}
-  FROM (SELECT value ->> 0 AS id, value ->> 1 AS expires_at_ms FROM json_each(?1)) AS r
-  WHERE jobs.id = r.id AND token = ?2 AND jobs.expires_at_ms = r.expires_at_ms AND ${UNDISTURBED}`;
+  WHERE jobs.id = CAST(r.key AS INTEGER) AND token = ?2 AND expires_at_ms = r.value AND ${UNDISTURBED}`;
 
 /** Running jobs and their grants, in the order in which the leases end. */
-const HELD = `SELECT ${JOB_COLUMNS.replaceAll(/\w+/g, "jobs.$&")}, granted.worker, granted.host, granted.boot_id, granted.pid,
+const HELD = `SELECT ${NAMES.map((name) => `jobs.${name}`).join(", ")}, granted.worker, granted.host, granted.boot_id, granted.pid,
     granted.pid_started, granted.lease_ms AS granted_ms, granted.beats,
     EXISTS (SELECT 1 FROM logs WHERE logs.job_id = jobs.id AND logs.attempt = jobs.token) AS printed
   FROM jobs LEFT JOIN attempts AS granted ON granted.job_id = jobs.id AND granted.attempt = jobs.token
   WHERE jobs.state = 'running' AND (jobs.expires_at_ms, jobs.id) > (?2, ?3)`;
 const BY_END = "ORDER BY jobs.expires_at_ms, jobs.id LIMIT ?4";
 
-/** The given queues; null: all. */
-const NAMED = "(?1 IS NULL OR queue IN (SELECT value FROM json_each(?1)))";
-
-/** Not the progress that the next attempt of an unfinished job starts from. */
-const SPARE = `NOT (kind = 'progress'
-  AND EXISTS (SELECT 1 FROM jobs WHERE jobs.id = checkpoints.job_id AND finished_at_ms IS NULL)
-  AND id = (SELECT max(id) FROM checkpoints AS c WHERE c.job_id = checkpoints.job_id AND c.kind = 'progress'))`;
-
 export const SQL = {
-  ...ENQUEUE_SQL,
-  requestCancel: `UPDATE jobs SET cancel_requested_at_ms = coalesce(cancel_requested_at_ms, ?2),
-    reason = coalesce(reason, ?3) WHERE id = ?1 AND state = 'running'`,
-
   promote: `UPDATE jobs SET state = 'pending'
     WHERE id IN (SELECT id FROM jobs WHERE state = 'scheduled' AND run_at_ms <= ?1 ORDER BY run_at_ms LIMIT ?2)`,
   ready: READY,
@@ -100,12 +81,6 @@ export const SQL = {
     progress = coalesce(?5, progress), message = coalesce(?6, message)
     WHERE id = ?1 AND state = 'running' AND token = ?2 AND expires_at_ms >= ?9
     RETURNING expires_at_ms, cancel_requested_at_ms`,
-  cutLeases: `UPDATE jobs SET expires_at_ms = ?1 + granted.lease_ms, last_beat_at_ms = min(last_beat_at_ms, ?1)
-    FROM attempts AS granted WHERE granted.job_id = jobs.id AND granted.attempt = jobs.token
-      AND jobs.state = 'running' AND jobs.expires_at_ms > ?1 + granted.lease_ms`,
-  // A pause before a retry is an interval; what a person put off is a moment, and stays. One that began after the clock
-  // was set and before anybody noticed is cut short: better than an hour too long.
-  moveRetries: "UPDATE jobs SET run_at_ms = run_at_ms + ?1 WHERE state = 'scheduled' AND token > 0",
   countBeats: "UPDATE attempts SET beats = max(beats, ?3) WHERE job_id = ?1 AND attempt = ?2",
   noteProcess: `UPDATE attempts SET boot_id = ?3, pid = ?4, pid_started = ?5
     WHERE job_id = ?1 AND attempt = ?2 AND ended_at_ms IS NULL`,
@@ -117,8 +92,6 @@ export const SQL = {
   settle: `UPDATE jobs SET ${OUTCOME} WHERE id = ?1 AND token = ?2 AND ${UNDISTURBED}`,
   recover: RECOVER,
   recoverTelling: `${RECOVER} RETURNING id`,
-  recoverHeld: RECOVER_HELD,
-  recoverHeldTelling: `${RECOVER_HELD} RETURNING id`,
   changed: "SELECT changes() AS rows",
   endAttempts: `UPDATE attempts SET ended_at_ms = ?3, cause = ?4, exit_code = ?5, signal = ?6, error = ?7
     FROM json_each(?1) AS r WHERE job_id = r.value AND attempt = ?2`,
@@ -131,78 +104,19 @@ export const SQL = {
   expired: `${HELD} AND jobs.expires_at_ms < ?1 ${BY_END}`,
   expiredOrHeldBy: `${HELD} AND (jobs.expires_at_ms < ?1 OR jobs.holder IN (SELECT value FROM json_each(?5))) ${BY_END}`,
 
-  retry: `UPDATE jobs SET state = 'pending', run_at_ms = ?2, failures = 0, finished_at_ms = NULL, cause = NULL,
-    exit_code = NULL, error = NULL, output = NULL, reason = NULL
-    WHERE id = ?1 AND state IN ('completed', 'failed', 'cancelled')
-      AND NOT EXISTS (SELECT 1 FROM jobs AS other WHERE other.key = jobs.key
-        AND other.state IN ('blocked', 'scheduled', 'pending', 'running'))`,
   cancelRequests: `SELECT id, token FROM jobs
     WHERE holder = ?1 AND state = 'running' AND cancel_requested_at_ms IS NOT NULL`,
 
   job: `${JOB_WITH_INPUT} WHERE id = ?1`,
   attempts: "SELECT * FROM attempts WHERE job_id = ?1 ORDER BY attempt",
-  retryCounts: `SELECT retries, sum(count) AS jobs FROM tallies WHERE state IN ('completed', 'failed')
-    GROUP BY retries HAVING jobs > 0 ORDER BY retries`,
-  // Each of the unfinished states from an index of its own, the finished ones from what the triggers counted. Pending
-  // jobs may be very many: step from queue to queue, and count each in one go.
-  counts: `WITH RECURSIVE ready (queue) AS (
-      SELECT min(queue) FROM jobs WHERE state = 'pending'
-      UNION ALL SELECT (SELECT min(queue) FROM jobs WHERE state = 'pending' AND queue > ready.queue) FROM ready
-        WHERE queue IS NOT NULL)
-    SELECT queue, 'pending' AS state, (SELECT count(*) FROM jobs WHERE state = 'pending' AND jobs.queue = ready.queue)
-      AS count FROM ready WHERE queue IS NOT NULL AND ${NAMED}
-    UNION ALL SELECT queue, state, count(*) FROM jobs WHERE state = 'blocked' AND ${NAMED} GROUP BY queue
-    UNION ALL SELECT queue, state, count(*) FROM jobs INDEXED BY jobs_due WHERE state = 'scheduled' AND ${NAMED}
-      GROUP BY queue
-    UNION ALL SELECT queue, state, count(*) FROM jobs INDEXED BY jobs_expiry WHERE state = 'running' AND ${NAMED}
-      GROUP BY queue
-    UNION ALL SELECT queue, state, sum(count) AS total FROM tallies WHERE ${NAMED} GROUP BY queue, state HAVING total > 0
-    ORDER BY queue, state`,
   deleteJob: "DELETE FROM jobs WHERE id = ?1",
-  leases: `SELECT count(*) AS held, count(*) FILTER (WHERE expires_at_ms < ?1) AS stale,
-      min(expires_at_ms) FILTER (WHERE expires_at_ms >= ?1) AS next_expires_at_ms
-    FROM jobs INDEXED BY jobs_expiry WHERE state = 'running'`,
-  unmet: `SELECT d.job_id AS job, d.parent_id AS parent, d.kind, parent.state,
-      coalesce(parent.finished_at_ms, iif(parent.state = 'running', parent.started_at_ms, parent.created_at_ms)) AS since_ms
-    FROM dependencies AS d JOIN jobs AS parent ON parent.id = d.parent_id JOIN jobs AS child ON child.id = d.job_id
-    WHERE d.job_id IN (SELECT value FROM json_each(?1)) AND child.state = 'blocked' AND parent.state <> 'completed'
-      AND (d.kind = 'success' OR parent.state NOT IN ('failed', 'cancelled'))
-    ORDER BY d.job_id, d.parent_id`,
-
-  getLearned: "SELECT runs, gaps FROM learned WHERE subject = ?1",
-  setLearned: `INSERT INTO learned (subject, runs, gaps, lease_ms) VALUES (?1, ?2, ?3, ?4)
-    ON CONFLICT (subject) DO UPDATE SET runs = ?2, gaps = ?3, lease_ms = ?4`,
-  subjectOf: "SELECT key, queue FROM jobs WHERE id = ?1",
-
-  setPaused: `INSERT INTO queues (name, paused_at_ms) VALUES (?1, ?2)
-    ON CONFLICT (name) DO UPDATE SET paused_at_ms = iif(?2 IS NULL, NULL, coalesce(paused_at_ms, ?2))`,
-  pausedQueues: "SELECT name FROM queues WHERE paused_at_ms IS NOT NULL ORDER BY name",
 
   nextDue: "SELECT min(run_at_ms) AS at_ms FROM jobs WHERE state = 'scheduled'",
   anyReady: "SELECT 1 AS found FROM jobs WHERE state = 'pending' AND queue = ?1 LIMIT 1",
 
   getMeta: "SELECT value FROM meta WHERE name = ?1",
   setMeta: "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = ?2",
-  newestCheckpoint: "SELECT max(id) AS id FROM checkpoints",
-  fullTasks: `SELECT DISTINCT task FROM checkpoints AS new WHERE id > ?1 AND task IS NOT NULL
-    AND EXISTS (SELECT 1 FROM checkpoints WHERE task = new.task LIMIT 1 OFFSET ?2)`,
-  fullJobs: `SELECT DISTINCT job_id FROM checkpoints AS new WHERE id > ?1 AND task IS NULL
-    AND EXISTS (SELECT 1 FROM checkpoints WHERE job_id = new.job_id LIMIT 1 OFFSET ?2)`,
-  trimTask: `DELETE FROM checkpoints WHERE task = ?1 AND ${SPARE}
-    AND id NOT IN (SELECT id FROM checkpoints WHERE task = ?1 ORDER BY id DESC LIMIT ?2)`,
-  trimJob: `DELETE FROM checkpoints WHERE job_id = ?1 AND ${SPARE}
-    AND id NOT IN (SELECT id FROM checkpoints WHERE job_id = ?1 ORDER BY id DESC LIMIT ?2)`,
-
-  saveWorker: `INSERT INTO workers (id, name, host, boot_id, pid, pid_started, version, queues, slots, started_at_ms,
-      seen_at_ms, stopped_at_ms, ended, draining, completed, failed, task)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
-    ON CONFLICT (id) DO UPDATE SET slots = ?9, seen_at_ms = ?11, stopped_at_ms = ?12, ended = ?13, draining = ?14,
-      completed = ?15, failed = ?16`,
-  workersLiveOn: "SELECT * FROM workers WHERE host = ?1 AND stopped_at_ms IS NULL",
-  workers: "SELECT * FROM workers ORDER BY stopped_at_ms IS NOT NULL, started_at_ms, id",
 } as const;
-
-export type StatementName = keyof typeof SQL;
 
 export const SELECT_JOB = JOB_WITH_INPUT;
 /** Where nobody asks for it. */

@@ -7,16 +7,16 @@
 
 import { watch as watchFile } from "node:fs";
 import { basename, dirname } from "node:path";
-import type { Statements } from "./prepared.ts";
+import type { Database } from "./connection.ts";
 
 /** A write is reported before its commit can be seen, so a look that finds nothing is repeated a little later. */
 const LOOKS_AFTER_MS = [0, 1, 5, 25];
 /** Where others commit all the time, it is enough to hear of it so often: a fleet spends its time on jobs instead. */
-const PAUSE_AFTER_NEWS_MS = 5;
+const PAUSE_AFTER_CHANGE_MS = 5;
 
-export function watchCommits(path: string, statements: Statements, changed: () => void): () => void {
+export function watchCommits(path: string, db: Database, changed: () => void): () => void {
   const wal = `${basename(path)}-wal`;
-  const version = () => statements.sql("PRAGMA data_version").get()?.["data_version"];
+  const version = () => db.sql("PRAGMA data_version").get()?.["data_version"];
   let seen = version();
   let looks = LOOKS_AFTER_MS.length;
   let timer: ReturnType<typeof setTimeout> | null = null;
@@ -24,10 +24,10 @@ export function watchCommits(path: string, statements: Statements, changed: () =
   const look = () => {
     timer = null;
     const current = version();
-    const news = current !== seen;
+    const changed_since = current !== seen;
     seen = current;
-    if (news) changed();
-    next(news ? PAUSE_AFTER_NEWS_MS : 0);
+    if (changed_since) changed();
+    next(changed_since ? PAUSE_AFTER_CHANGE_MS : 0);
   };
   const next = (least_ms = 0) => {
     const delay_ms = LOOKS_AFTER_MS[looks++];

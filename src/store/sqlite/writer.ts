@@ -1,5 +1,5 @@
 /**
- * The one writer of a process: commits everything that has gathered since the last commit, lease extensions and
+ * The one writer of a process: commits everything that was asked since the last commit, lease extensions and
  * settles first, so that many slots share one fsync.
  *
  * SQLite's own busy handler would sleep inside the call and freeze every timer and pipe of the process; it stays
@@ -8,17 +8,17 @@
  */
 
 import type { Random } from "../../core/clock.ts";
-import { LeaseError } from "../../core/errors.ts";
 import { formatDuration } from "../../core/duration.ts";
+import { LeaseError } from "../../core/errors.ts";
 import type { SqlDatabase, SqlStatement } from "../../platform/platform.ts";
 import { explain, isBusy, isStoreFailure } from "./failure.ts";
-import { rollback } from "./rollback.ts";
 
 /** One step of a long transaction. */
 export type Step = <T>(work: () => T) => T;
 
 /** What must not wait comes first in a commit. */
 export const RANK = { holder: 0, normal: 1, housekeeping: 2 } as const;
+
 export type Rank = (typeof RANK)[keyof typeof RANK];
 
 interface Write {
@@ -35,7 +35,7 @@ const PAUSE_SPREAD_MS = 4;
 
 export class Writer {
   /** Called before each commit; throws when there must be none. For those who stay: who writes once need not ask. */
-  checkPlace = (): void => {};
+  checkFile = (): void => {};
   readonly #database: SqlDatabase;
   readonly #path: string;
   readonly #random: Random;
@@ -44,7 +44,7 @@ export class Writer {
   readonly #commit: SqlStatement;
   #waiting: Write[] = [];
   #scheduled = false;
-  #patient: ReturnType<typeof setTimeout> | null = null;
+  #delayed: ReturnType<typeof setTimeout> | null = null;
   #idle: (() => void)[] = [];
   /** A long transaction is open, or about to be. */
   #held = false;
@@ -118,7 +118,7 @@ export class Writer {
     const deadline_ms = performance.now() + this.#busy_limit_ms;
     for (;;) {
       try {
-        this.checkPlace();
+        this.checkFile();
         this.#begin.run();
         return;
       } catch (error) {
@@ -142,15 +142,15 @@ export class Writer {
   }
 
   #scheduleWithin(delay_ms: number): void {
-    if (this.#scheduled || this.#patient !== null) return;
-    this.#patient = setTimeout(() => this.#flush(), delay_ms);
+    if (this.#scheduled || this.#delayed !== null) return;
+    this.#delayed = setTimeout(() => this.#flush(), delay_ms);
   }
 
   #flush(): void {
     this.#scheduled = false;
     if (this.#held) return;
-    if (this.#patient !== null) clearTimeout(this.#patient);
-    this.#patient = null;
+    if (this.#delayed !== null) clearTimeout(this.#delayed);
+    this.#delayed = null;
     const batch = this.#waiting.toSorted((a, b) => a.rank - b.rank);
     this.#waiting = [];
     if (batch.length > 0) this.#commitAll(batch);
@@ -160,7 +160,7 @@ export class Writer {
 
   #commitAll(batch: Write[]): void {
     try {
-      this.checkPlace();
+      this.checkFile();
       this.#begin.run();
     } catch (error) {
       if (isBusy(error)) this.#retryLater(batch);
@@ -210,5 +210,14 @@ export class Writer {
     const limit = formatDuration(this.#busy_limit_ms);
     const message = `store ${this.#path} has been locked by another process for ${limit}: \`fuser\` on it tells which`;
     return new LeaseError("store_busy", message);
+  }
+}
+
+/** After a full disk or an I/O error SQLite has rolled back by itself, and says so by an error. */
+export function rollback(database: SqlDatabase): void {
+  try {
+    database.exec("ROLLBACK");
+  } catch {
+    // Nothing is left to roll back.
   }
 }

@@ -6,12 +6,12 @@
 import { Socket } from "node:net";
 import postgres from "postgres";
 import type { SqlRow, SqlValue } from "../../../platform/platform.ts";
-import { isLoss } from "../failure.ts";
+import { isConnectionLoss } from "../failure.ts";
 import type { Target } from "./url.ts";
 
 export type Param = SqlValue | boolean;
 
-/** What statements are run on: a link, or a transaction on one. */
+/** What statements are run on: a link, or a transaction on one. `lease.` in a text stands for the schema of the store. */
 export interface Connection {
   query(text: string, params?: readonly Param[]): Promise<SqlRow[]>;
   /** Several statements without parameters in one round trip. */
@@ -78,6 +78,25 @@ export interface LinkOptions {
   onLost?: () => void;
 }
 
+/** Statements with the schema of one store in them. */
+class SchemaTexts {
+  readonly #prefix: string;
+  readonly #texts = new Map<string, string>();
+
+  constructor(schema: string) {
+    this.#prefix = `"${schema.replaceAll('"', '""')}".`;
+  }
+
+  get(template: string): string {
+    let text = this.#texts.get(template);
+    if (text === undefined) {
+      text = template.replaceAll(/\blease\./g, this.#prefix);
+      this.#texts.set(template, text);
+    }
+    return text;
+  }
+}
+
 /** A client of the driver, for one connection. */
 interface Client {
   sql: postgres.Sql;
@@ -87,12 +106,14 @@ interface Client {
 export class Link implements Connection {
   readonly #options: LinkOptions;
   readonly #answer_timeout_ms: number;
+  readonly #texts: SchemaTexts;
   #client: Client;
   #waiting = 0;
 
   constructor(options: LinkOptions) {
     this.#options = options;
     this.#answer_timeout_ms = options.answer_timeout_ms ?? ANSWER_TIMEOUT_MS;
+    this.#texts = new SchemaTexts(options.target.schema);
     this.#client = this.#newClient();
   }
 
@@ -107,11 +128,15 @@ export class Link implements Connection {
   }
 
   query(text: string, params: readonly Param[] = []): Promise<SqlRow[]> {
-    return this.#guard(this.#client, ({ sql }) => run(sql, text, params));
+    return this.#guard(this.#client, ({ sql }) => run(sql, this.#texts.get(text), params));
   }
 
   async script(text: string): Promise<void> {
-    await this.#guard(this.#client, ({ sql }) => sql.unsafe(text).simple());
+    await this.#guard(this.#client, ({ sql }) => sql.unsafe(this.#texts.get(text)).simple());
+  }
+
+  async listen(channel: string): Promise<void> {
+    await this.#guard(this.#client, ({ sql }) => run(sql, `LISTEN "${channel}"`, []));
   }
 
   /** Isolation is said each time: a pooler in between may have kept our wishes from the server. */
@@ -123,14 +148,14 @@ export class Link implements Connection {
       return (await client.sql.begin("isolation level read committed read write", async (sql) => {
         stop();
         const result = await work({
-          query: (text, params = []) => this.#guard(client, () => run(sql, text, params)),
-          script: async (text) => void (await this.#guard(client, () => sql.unsafe(text).simple())),
+          query: (text, params = []) => this.#guard(client, () => run(sql, this.#texts.get(text), params)),
+          script: async (text) => void (await this.#guard(client, () => sql.unsafe(this.#texts.get(text)).simple())),
         });
         stop = this.#watch(client);
         return result;
       })) as T;
     } catch (error) {
-      if (isLoss(error)) this.#replace(client);
+      if (isConnectionLoss(error)) this.#replace(client);
       throw error;
     } finally {
       stop();
@@ -150,7 +175,7 @@ export class Link implements Connection {
     try {
       return await ask(client);
     } catch (error) {
-      if (isLoss(error)) this.#replace(client);
+      if (isConnectionLoss(error)) this.#replace(client);
       throw error;
     } finally {
       stop();

@@ -1,13 +1,11 @@
 /**
- * The way to the database: two links, and the patience to try again. What holders write in a hurry goes by whichever link
+ * The way to the database: two links, and calls that are made again while it can't be reached. What holders write in a hurry goes by whichever link
  * is free, everything else by the first, so that a command needs one connection and no beat waits behind a long read.
  */
 
-import type { Clock, Random } from "../../../core/clock.ts";
-import { sleep } from "../../../core/clock.ts";
+import { sleep, type Clock, type Random } from "../../../core/clock.ts";
 import { explain, isPassing, isUncertain, uncertain } from "../failure.ts";
-import type { Connection, LinkOptions } from "./link.ts";
-import { Link } from "./link.ts";
+import { Link, type Connection, type LinkOptions } from "./link.ts";
 import type { Target } from "./url.ts";
 
 export interface SessionOptions {
@@ -15,11 +13,11 @@ export interface SessionOptions {
   clock: Clock;
   random: Random;
   /** How long a call keeps trying while the database can't be reached. */
-  patience_ms: number;
+  retry_limit_ms: number;
   answer_timeout_ms?: number | undefined;
 }
 
-export interface Manner {
+export interface CallOptions {
   /** Must not wait behind others. */
   quick?: boolean;
   /** Not to be asked again when it may have been carried out already. */
@@ -53,12 +51,12 @@ export class Session {
   }
 
   /** `again`: an earlier try may have been carried out. */
-  run<T>(work: (connection: Connection, again: boolean) => Promise<T>, manner: Manner = {}): Promise<T> {
-    return this.#patiently((link, again) => work(link, again), manner);
+  run<T>(work: (connection: Connection, again: boolean) => Promise<T>, options: CallOptions = {}): Promise<T> {
+    return this.#retrying((link, again) => work(link, again), options);
   }
 
-  transaction<T>(work: (connection: Connection, again: boolean) => Promise<T>, manner: Manner = {}): Promise<T> {
-    return this.#patiently((link, again) => link.transaction((connection) => work(connection, again)), manner);
+  transaction<T>(work: (connection: Connection, again: boolean) => Promise<T>, options: CallOptions = {}): Promise<T> {
+    return this.#retrying((link, again) => link.transaction((connection) => work(connection, again)), options);
   }
 
   /** One try, on the first link: at the start a database that is not there is an answer. */
@@ -75,17 +73,17 @@ export class Session {
     await Promise.all([this.#first.end(), this.#second?.end()]);
   }
 
-  async #patiently<T>(work: (link: Link, again: boolean) => Promise<T>, manner: Manner): Promise<T> {
-    const { clock, random, patience_ms } = this.#options;
-    const deadline_ms = clock.mono_ms() + patience_ms;
+  async #retrying<T>(work: (link: Link, again: boolean) => Promise<T>, options: CallOptions): Promise<T> {
+    const { clock, random, retry_limit_ms } = this.#options;
+    const deadline_ms = clock.mono_ms() + retry_limit_ms;
     let again = false;
     for (let pause_ms = FIRST_PAUSE_MS; ; pause_ms = Math.min(2 * pause_ms, LONGEST_PAUSE_MS)) {
       try {
-        return await work(this.#pick(manner.quick === true), again);
+        return await work(this.#pick(options.quick === true), again);
       } catch (error) {
         if (!isPassing(error) || this.#closed) throw explain(error, this.location);
         if (isUncertain(error)) {
-          if (manner.once === true) throw uncertain(this.location, error);
+          if (options.once === true) throw uncertain(this.location, error);
           again = true;
         }
         // Many clients lose their connections at the same moment and must not all come back at another.

@@ -5,12 +5,12 @@
  * PGPASSWORD, PGDATABASE, PGSSLMODE …) and from ~/.pgpass. The password appears in nothing that is printed.
  */
 
-import { readFileSync } from "node:fs";
-import { userInfo } from "node:os";
+import { readFileSync, statSync } from "node:fs";
+import { homedir, userInfo } from "node:os";
+import { join } from "node:path";
 import type { ConnectionOptions } from "node:tls";
 import { parseDuration } from "../../../core/duration.ts";
-import { errorText, LeaseError } from "../../../core/errors.ts";
-import { passwordFromFile } from "./pgpass.ts";
+import { LeaseError, errorText } from "../../../core/errors.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
 
@@ -38,11 +38,12 @@ const PARAMETERS = [
   "connect_timeout",
   "application_name",
 ] as const;
-type Parameter = (typeof PARAMETERS)[number];
 
+type Parameter = (typeof PARAMETERS)[number];
 const DEFAULT_SCHEMA = "lease";
 const DEFAULT_PORT = 5432;
 const DEFAULT_CONNECT_TIMEOUT = "10s";
+
 /** PostgreSQL cuts longer names off, and two stores would become one. */
 const NAME_LIMIT = 63;
 
@@ -166,4 +167,52 @@ function nonEmpty(value: string | undefined): string | undefined {
 
 function refuse(why: string): never {
   throw new LeaseError("usage", `the store's URL can't be used: ${why}`);
+}
+
+export interface Who {
+  host: string;
+  port: number;
+  database: string;
+  user: string;
+}
+
+/** From ~/.pgpass or PGPASSFILE, as libpq reads them: `host:port:database:user:password`, the first match wins. */
+function passwordFromFile(env: Readonly<Record<string, string | undefined>>, who: Who): string | null {
+  const path = env["PGPASSFILE"] || join(env["HOME"] || homedir(), ".pgpass");
+  let text: string;
+  try {
+    // One that others can read is ignored, as libpq does: who can read it could have written it.
+    if ((statSync(path).mode & 0o077) !== 0) return null;
+    text = readFileSync(path, "utf8");
+  } catch {
+    return null;
+  }
+  return findPassword(text, who);
+}
+
+export function findPassword(text: string, who: Who): string | null {
+  // A socket's folder counts as this machine.
+  const host = who.host.startsWith("/") ? "localhost" : who.host;
+  const wanted = [host, String(who.port), who.database, who.user];
+  for (const line of text.split(/\r?\n/)) {
+    if (line === "" || line.startsWith("#")) continue;
+    const fields = split(line);
+    if (wanted.every((value, index) => fields[index] === "*" || fields[index] === value)) return fields[4] ?? null;
+  }
+  return null;
+}
+
+/** Colons and backslashes inside a field are written with a backslash before them. */
+function split(line: string): string[] {
+  const fields: string[] = [];
+  let field = "";
+  for (let at = 0; at < line.length; at++) {
+    if (line[at] === "\\" && at + 1 < line.length) field += line[++at];
+    else if (line[at] !== ":" || fields.length === 4) field += line[at];
+    else {
+      fields.push(field);
+      field = "";
+    }
+  }
+  return [...fields, field];
 }

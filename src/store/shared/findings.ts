@@ -1,23 +1,25 @@
-/** What becomes of jobs that can't be read: they end as failed, with the reason, and are named by `lease doctor`. */
+/** Findings about a store's health that both engines make, and jobs that can't be read among them. */
 
-import { assert } from "../../core/errors.ts";
-import type { Cause, Job } from "../../core/job.ts";
-import { isRefusal, transition } from "../../core/transition.ts";
+import type { Job } from "../../core/job.ts";
 import type { SqlRow } from "../../platform/platform.ts";
 import type { Finding } from "../queries.ts";
 import { DAMAGED, toJob } from "./rows.ts";
-import type { SettleRequest } from "../store.ts";
+import { SET_ASIDE } from "./verdicts.ts";
 
-const SET_ASIDE: Cause = "not_executable";
+/** Without advice all is well. */
+export function finding(
+  name: string,
+  value: string,
+  advice: string | null = null,
+  level: "warn" | "error" = "warn",
+): Finding {
+  return { name, level: advice === null ? "ok" : level, value, advice };
+}
 
-/** The end of one that was granted before anybody could see that it is damaged. */
-export function setAside(job: Job, now_ms: number): SettleRequest {
-  const error = job.damaged ?? null;
-  const nothing = { exit_code: null, signal: null, output: null, last_line: null, beats: 0 };
-  const end = { cause: SET_ASIDE, error, ...nothing };
-  const change = transition(job, { type: "settle", token: job.token, end }, { now_ms, random: () => 0 });
-  assert(!isRefusal(change), "what was just granted can be settled");
-  return { id: job.id, token: job.token, change, process: null, audit: null };
+const LEVELS = { error: 0, warn: 1, ok: 2 } as const;
+
+export function worstFirst(findings: readonly Finding[]): Finding[] {
+  return findings.toSorted((a, b) => LEVELS[a.level] - LEVELS[b.level]);
 }
 
 /**
@@ -32,13 +34,13 @@ export function damageFinding(rows: readonly SqlRow[]): Finding {
   const damaged = rows.map(toJob).filter(isDamaged);
   const [first] = damaged;
   const name = "jobs";
-  if (first === undefined) return { name, level: "ok", value: "can be read", advice: null };
+  if (first === undefined) return finding(name, "can be read");
   const ids = damaged.slice(0, NAMED).map(({ id }) => id);
   const some = `job ${ids.join(", ")}${damaged.length > ids.length ? " …" : ""}`;
   const value = `${damaged.length} can't be read (${some}; ${first.id}: ${first.result.error})`;
   const set_aside = damaged.every(({ state }) => state.name === "failed");
   const advice = "they never run, and fail when their turn comes: enqueue them anew, and `lease cancel` or prune these";
-  return { name, level: set_aside ? "warn" : "error", value, advice };
+  return finding(name, value, advice, set_aside ? "warn" : "error");
 }
 
 /** Or was, in a column that its end has written anew. */

@@ -1,4 +1,28 @@
-/** The statements of enqueue, and of what ends with a job that is replaced; apart, so that they can be loaded alone. */
+/** A new job as a row: its columns, and the statements of enqueue; apart, because a quick one loads no more than this. */
+
+import type { NewJob } from "../../core/job.ts";
+import type { SqlValue } from "../../platform/platform.ts";
+import { envColumn, isBlocked, leaseColumn, settingsColumn } from "../shared/columns.ts";
+
+/** In the order of `insertJob`. `settings` is their column, where the caller has it already. */
+export function jobColumns(job: NewJob, now_ms: number, settings = settingsColumn(job.settings)): SqlValue[] {
+  const run_at_ms = Math.max(job.run_at_ms ?? now_ms, now_ms + job.delay_ms);
+  return [
+    isBlocked(job) ? "blocked" : run_at_ms > now_ms ? "scheduled" : "pending",
+    job.queue,
+    job.priority,
+    run_at_ms,
+    job.settings.retries,
+    leaseColumn(job.settings),
+    now_ms,
+    job.task,
+    job.key,
+    JSON.stringify(job.argv),
+    job.cwd,
+    settings,
+    envColumn(job.env),
+  ];
+}
 
 export const ENQUEUE_SQL = {
   insertJob: `INSERT INTO jobs (state, queue, priority, run_at_ms, retries, lease_ms, created_at_ms, task, key, argv, cwd,

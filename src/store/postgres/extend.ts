@@ -1,0 +1,101 @@
+/** What a holder says while its job runs: that it lives, how far it is, and which process it is. */
+
+import type { SqlRow } from "../../platform/platform.ts";
+import { lossOf } from "../shared/verdicts.ts";
+import type { CheckpointRequest, ExtendAnswer, ExtendRequest, ProcessNote } from "../store.ts";
+import { booleans, numbers, texts } from "./session/arrays.ts";
+import type { Connection } from "./session/link.ts";
+import { SQL } from "./statements.ts";
+
+/** A request for an extension, and when it was made: what it says of the past was true then. */
+export interface TimedExtend {
+  id: number;
+  request: ExtendRequest;
+  asked_at_ms: number;
+}
+
+/** A request that had to be made again: shorter waits are part of every round trip. */
+const LONG_WAIT_MS = 500;
+
+export async function extend(db: Connection, timed: readonly TimedExtend[], now_ms: number): Promise<ExtendAnswer[]> {
+  const aged = timed.map(({ request, asked_at_ms }) => {
+    const { beat_age_ms } = request;
+    const waited_ms = now_ms - asked_at_ms < LONG_WAIT_MS ? 0 : now_ms - asked_at_ms;
+    return { ...request, beat_age_ms: beat_age_ms === null ? null : Math.round(beat_age_ms + waited_ms) };
+  });
+  const rows = await db.query(SQL.extend, [
+    numbers(aged.map(({ id }) => id)),
+    numbers(aged.map(({ token }) => token)),
+    numbers(aged.map(({ expires_in_ms }) => Math.round(expires_in_ms))),
+    numbers(aged.map(({ beat_age_ms }) => beat_age_ms)),
+    booleans(aged.map(({ beat_age_ms, at_least }) => beat_age_ms !== null && at_least === true)),
+    numbers(aged.map(({ beats }) => beats)),
+    numbers(aged.map(({ progress }) => progress ?? null)),
+    texts(aged.map(({ message }) => message ?? null)),
+  ]);
+  const extended = new Map(rows.map((row) => [(row["n"] as number) - 1, row]));
+  const current = await fences(
+    db,
+    aged.filter((_, index) => !extended.has(index)),
+  );
+  return aged.map(({ id, token }, index) => {
+    const row = extended.get(index);
+    if (row === undefined) return { status: lossOf(current.get(id), token) };
+    const expires_at_ms = row["expires_at_ms"] as number;
+    return { status: "extended", expires_at_ms, cancel_requested: row["cancel_requested_at_ms"] !== null };
+  });
+}
+
+/** What writes by holders are held against, by job. */
+export async function fences(db: Connection, jobs: readonly { id: number }[]): Promise<ReadonlyMap<number, SqlRow>> {
+  const rows = jobs.length === 0 ? [] : await db.query(SQL.fences, [numbers(jobs.map(({ id }) => id))]);
+  return new Map(rows.map((row) => [row["id"] as number, row]));
+}
+
+/** A statement changes a row once: what is asked twice of the same job in one call goes into a round of its own. */
+export async function inRounds<Q extends { id: number }, A>(
+  requests: readonly Q[],
+  answer: (round: readonly Q[]) => Promise<A[]>,
+): Promise<A[]> {
+  const answers: A[] = [];
+  let left = [...requests.entries()];
+  while (left.length > 0) {
+    const seen = new Set<number>();
+    const round = left.filter(([, { id }]) => !seen.has(id) && seen.add(id));
+    const told = await answer(round.map(([, request]) => request));
+    for (const [at, [index]] of round.entries()) answers[index] = told[at] as A;
+    if (round.length === left.length) break;
+    const asked = new Set(round.map(([index]) => index));
+    left = left.filter(([index]) => !asked.has(index));
+  }
+  return answers;
+}
+
+export async function checkpoint(
+  db: Connection,
+  requests: readonly CheckpointRequest[],
+): Promise<("accepted" | "expired" | "conflict")[]> {
+  if (requests.length === 0) return [];
+  const rows = await db.query(SQL.checkpoint, [
+    numbers(requests.map(({ id }) => id)),
+    numbers(requests.map(({ token }) => token)),
+    texts(requests.map(({ text }) => text)),
+  ]);
+  const accepted = new Set(rows.map(({ id, token }) => `${id} ${token}`));
+  const isAccepted = ({ id, token }: CheckpointRequest) => accepted.has(`${id} ${token}`);
+  const current = await fences(
+    db,
+    requests.filter((request) => !isAccepted(request)),
+  );
+  return requests.map((request) => (isAccepted(request) ? "accepted" : lossOf(current.get(request.id), request.token)));
+}
+
+export async function noteProcess(db: Connection, notes: readonly ProcessNote[]): Promise<void> {
+  await db.query(SQL.noteProcess, [
+    numbers(notes.map(({ id }) => id)),
+    numbers(notes.map(({ token }) => token)),
+    texts(notes.map(({ boot_id }) => boot_id)),
+    numbers(notes.map(({ pid }) => pid)),
+    numbers(notes.map(({ pid_started }) => pid_started)),
+  ]);
+}

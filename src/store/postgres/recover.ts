@@ -1,0 +1,62 @@
+/** How attempts end by a sweep, what it looks for, and what sweeps have done in all. */
+
+import { assert } from "../../core/errors.ts";
+import type { RecoveryTotals, SweepCounts } from "../../core/records.ts";
+import type { ExpiredLease, ExpiredQuery } from "../queries.ts";
+import { toAttempt, toJob } from "../shared/rows.ts";
+import { RECOVERY_TOTALS, fromJson } from "../shared/schemas.ts";
+import { addTotals } from "../shared/verdicts.ts";
+import type { RecoverRequest } from "../store.ts";
+import { inRounds } from "./extend.ts";
+import { lastLogs } from "./logs.ts";
+import { lockMeta } from "./schema.ts";
+import { numbers, texts } from "./session/arrays.ts";
+import type { Connection } from "./session/link.ts";
+import { endAll, type EndWriter } from "./settle.ts";
+import { SELECT_JOB, SQL } from "./statements.ts";
+
+/** Running jobs are few, and no index has to be kept for this with every beat. */
+const EXPIRED = `${SELECT_JOB} WHERE state = 'running' AND (expires_at_ms, id) > ($2, $3)
+  AND (expires_at_ms < (SELECT lease.now_ms()) - $1::bigint OR holder = ANY ($5::text[]))
+  ORDER BY expires_at_ms, id LIMIT $4`;
+
+export async function expired(db: Connection, query: ExpiredQuery): Promise<ExpiredLease[]> {
+  const { after, dead_holders } = query;
+  const [behind_ms, behind_id] = [after?.expires_at_ms ?? -1, after?.id ?? -1];
+  const rows = await db.query(EXPIRED, [query.grace_ms, behind_ms, behind_id, query.limit, texts(dead_holders)]);
+  if (rows.length === 0) return [];
+  const running = await db.query(SQL.currentAttempts, [numbers(rows.map(({ id }) => id as number))]);
+  const current = new Map(running.map((row) => [`${row["job_id"]} ${row["attempt"]}`, row]));
+  const printed = await lastLogs(db, running, query.last_chunks ?? 0);
+  return rows.map((row) => {
+    const job = toJob(row);
+    assert(job.state.name === "running", "only running jobs expire");
+    const { expires_at_ms, holder } = job.state;
+    return {
+      job,
+      expires_at_ms,
+      holder_dead: dead_holders.includes(holder),
+      // Deleted, or granted again between the two questions: the fence of a recovery tells which.
+      attempt: toAttempt(current.get(`${job.id} ${job.token}`) ?? { ...row, attempt: job.token, worker: holder }),
+      last_chunks: printed.get(job.id) ?? [],
+    };
+  });
+}
+
+export function recover(writer: EndWriter, requests: readonly RecoverRequest[]): Promise<("recovered" | "changed")[]> {
+  return inRounds(requests, async (round) => {
+    const applied = await endAll(writer, SQL.recover, round);
+    return applied.map((done) => (done ? "recovered" : "changed"));
+  });
+}
+
+export async function recovery(db: Connection): Promise<RecoveryTotals | null> {
+  const [row] = await db.query(SQL.getMeta, ["recovery"]);
+  return fromJson(RECOVERY_TOTALS, row?.["value"]);
+}
+
+export async function noteRecovery(db: Connection, found: SweepCounts): Promise<void> {
+  const before = await lockMeta(db, "recovery", RECOVERY_TOTALS);
+  const [now] = await db.query(SQL.now);
+  await db.query(SQL.setMeta, ["recovery", addTotals(before, found, now?.["ms"] as number)]);
+}

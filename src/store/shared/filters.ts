@@ -1,0 +1,80 @@
+/**
+ * WHERE clauses that are put together at run time, each value bound and never written into the text. What is asked for
+ * is said in the same words to both engines; only placeholders and lists are an engine's own.
+ */
+
+import type { ShownState } from "../../core/job.ts";
+import type { SqlValue } from "../../platform/platform.ts";
+import type { CheckpointQuery, ListQuery } from "../queries.ts";
+
+export class Conditions {
+  readonly params: SqlValue[] = [];
+  readonly #parts: string[] = [];
+  readonly #mark: "?" | "$";
+
+  constructor(mark: "?" | "$") {
+    this.#mark = mark;
+  }
+
+  /** One more value, and how the text refers to it. */
+  bind(value: SqlValue): string {
+    this.params.push(value);
+    return `${this.#mark}${this.params.length}`;
+  }
+
+  /** `?` stands for the value. */
+  add(sql: string, value: SqlValue): void {
+    this.#parts.push(sql.replace("?", this.bind(value)));
+  }
+
+  /** One without a value. */
+  say(sql: string): void {
+    this.#parts.push(sql);
+  }
+
+  /** With one more that is for this clause alone. */
+  where(more?: string): string {
+    const parts = more === undefined ? this.#parts : [more, ...this.#parts];
+    return parts.length === 0 ? "" : `WHERE ${parts.join(" AND ")}`;
+  }
+}
+
+/** In words of the indexes: a state that is shown may be a part of one that is stored. */
+export const SHOWN: Readonly<Record<ShownState, string>> = {
+  blocked: "state = 'blocked'",
+  scheduled: "state = 'scheduled' AND token = 0",
+  retrying: "state = 'scheduled' AND token > 0",
+  pending: "state = 'pending'",
+  running: "state = 'running' AND cancel_requested_at_ms IS NULL",
+  cancelling: "state = 'running' AND cancel_requested_at_ms IS NOT NULL",
+  completed: "state = 'completed' AND finished_at_ms IS NOT NULL",
+  failed: "state = 'failed' AND finished_at_ms IS NOT NULL",
+  cancelled: "state = 'cancelled' AND finished_at_ms IS NOT NULL",
+};
+
+export const SORT_COLUMNS: Readonly<Record<NonNullable<ListQuery["sort"]>, string>> = {
+  id: "id",
+  priority: "priority",
+  due: "run_at_ms",
+  started: "started_at_ms",
+  finished: "finished_at_ms",
+  attempts: "token",
+};
+
+/** What a list asks for beside states, holder and what every selection has. */
+export function narrowList(only: Conditions, { key, behind_id, since_ms, newest_first }: ListQuery): void {
+  if (key !== undefined) only.add("key = ?", key);
+  if (behind_id !== undefined) only.add(newest_first ? "id < ?" : "id > ?", behind_id);
+  if (since_ms !== undefined) only.add("coalesce(finished_at_ms, started_at_ms, created_at_ms) >= ?", since_ms);
+}
+
+export function orderOf({ sort = "id", newest_first }: ListQuery, id = "id"): string {
+  const direction = newest_first ? "DESC" : "ASC";
+  return sort === "id" ? `${id} ${direction}` : `${SORT_COLUMNS[sort]} ${direction} NULLS LAST, id ${direction}`;
+}
+
+export function narrowCheckpoints(only: Conditions, { job, task, kind }: CheckpointQuery): void {
+  if (job !== undefined) only.add("job_id = ?", job);
+  if (task !== undefined) only.add("task = ?", task);
+  if (kind !== undefined) only.add("kind = ?", kind);
+}

@@ -1,0 +1,44 @@
+/** What a holder says while its job runs: that it lives, how far it is, and which process it is. */
+
+import { isHeldBy, lossOf } from "../shared/verdicts.ts";
+import type { CheckpointRequest, ExtendAnswer, ExtendRequest, ProcessNote } from "../store.ts";
+import type { Database } from "./connection.ts";
+import { ENQUEUE_SQL } from "./insert.ts";
+import { SQL } from "./statements.ts";
+
+export function extend(db: Database, requests: readonly ExtendRequest[]): ExtendAnswer[] {
+  const now_ms = db.now_ms();
+  return requests.map((request) => {
+    const { id, token, beat_age_ms } = request;
+    const beat_at_ms = beat_age_ms === null ? null : now_ms - beat_age_ms;
+    const wanted_ms = (beat_at_ms ?? now_ms) + request.expires_in_ms;
+    const at_least = beat_at_ms !== null && request.at_least === true ? 1 : 0;
+    const { progress = null, message = null } = request;
+    const floor_ms = now_ms - (request.jumped_ms ?? 0);
+    const row = db.sql(SQL.extend).get(id, token, wanted_ms, beat_at_ms, progress, message, now_ms, at_least, floor_ms);
+    if (row === null) return { status: lossOf(db.sql(ENQUEUE_SQL.fence).get(id), token) };
+    db.sql(SQL.countBeats).run(id, token, request.beats);
+    const expires_at_ms = row["expires_at_ms"] as number;
+    return { status: "extended", expires_at_ms, cancel_requested: row["cancel_requested_at_ms"] !== null };
+  });
+}
+
+export function checkpoint(
+  db: Database,
+  requests: readonly CheckpointRequest[],
+): ("accepted" | "expired" | "conflict")[] {
+  const now_ms = db.now_ms();
+  return requests.map((request) => {
+    const row = db.sql(ENQUEUE_SQL.fence).get(request.id);
+    const holds = isHeldBy(row, request) && (row?.["expires_at_ms"] as number) >= now_ms;
+    if (!holds) return lossOf(row, request.token);
+    db.sql(SQL.insertCheckpoint).run(request.id, "progress", request.token, now_ms, request.text);
+    return "accepted";
+  });
+}
+
+export function noteProcess(db: Database, notes: readonly ProcessNote[]): void {
+  for (const { id, token, boot_id, pid, pid_started } of notes) {
+    db.sql(SQL.noteProcess).run(id, token, boot_id, pid, pid_started);
+  }
+}

@@ -1,0 +1,26 @@
+/** What jobs print, in pieces: kept while they hold their lease, and trimmed to their limit. */
+
+import type { LogChunk } from "../../core/records.ts";
+import type { LogQuery } from "../queries.ts";
+import { isHeldBy } from "../shared/verdicts.ts";
+import type { LogWrite } from "../store.ts";
+import type { Database } from "./connection.ts";
+import { ENQUEUE_SQL } from "./insert.ts";
+import { SQL } from "./statements.ts";
+
+export function appendLogs(db: Database, writes: readonly LogWrite[]): void {
+  for (const { id, token, chunks, head_bytes, keep_from } of writes) {
+    if (!isHeldBy(db.sql(ENQUEUE_SQL.fence).get(id), { token })) continue;
+    for (const { start, bytes, data } of chunks) db.sql(SQL.insertLog).run(id, token, start, bytes, data);
+    if (keep_from > head_bytes) db.sql(SQL.trimLog).run(id, token, head_bytes, keep_from);
+  }
+}
+
+export function logs(db: Database, { job, attempt, from, limit }: LogQuery): LogChunk[] {
+  return db.sql(SQL.logs).all(job, attempt, from, limit) as unknown as LogChunk[];
+}
+
+/** The newest pieces, in order. */
+export function lastLogs(db: Database, job: number, attempt: number, count: number): LogChunk[] {
+  return db.sql(SQL.lastLogs).all(job, attempt, count).toReversed() as unknown as LogChunk[];
+}
