@@ -13,7 +13,7 @@ export interface ProcessIdentity {
   pid_started: number;
 }
 
-export interface Attempt {
+export interface AttemptRecord {
   attempt: number;
   token: number;
   worker: string;

@@ -1,7 +1,7 @@
 /** What a store can be asked, and what it tells: the questions of store.ts and their answers. */
 
 import type { Finished, Job, ShownState, StateName } from "../core/job.ts";
-import type { Attempt, Checkpoint, LogChunk } from "../core/records.ts";
+import type { AttemptRecord, Checkpoint, LogChunk } from "../core/records.ts";
 
 export const SORTS = ["id", "priority", "due", "started", "finished", "attempts"] as const;
 
@@ -60,7 +60,7 @@ export interface ExpiredLease {
   job: Job;
   expires_at_ms: number;
   holder_dead: boolean;
-  attempt: Attempt;
+  attempt: AttemptRecord;
   /** In order. */
   last_chunks: readonly LogChunk[];
 }

@@ -10,7 +10,7 @@ import type { MachineTime } from "../core/clock.ts";
 import type { Job, NewJob, StateName } from "../core/job.ts";
 import type { Gaps, Learned } from "../core/learning.ts";
 import type {
-  Attempt,
+  AttemptRecord,
   Checkpoint,
   LogChunk,
   ProcessIdentity,
@@ -126,7 +126,7 @@ export interface Reader {
 
   list(query: ListQuery): Promise<Job[]>;
 
-  attempts(id: number): Promise<Attempt[]>;
+  attempts(id: number): Promise<AttemptRecord[]>;
 
   /** The newest first. */
   checkpoints(query: CheckpointQuery): Promise<Checkpoint[]>;

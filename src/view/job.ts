@@ -6,7 +6,7 @@
 import { DEFAULT_QUEUE, DEFAULT_SETTINGS, isFinished, shownState, type Job, type JobSettings } from "../core/job.ts";
 import { formatDuration } from "../core/duration.ts";
 import { RUNS_NEEDED, subjectOf, UNLEARNED_LEASE_MS, type Learned } from "../core/learning.ts";
-import type { Attempt, Checkpoint } from "../core/records.ts";
+import type { AttemptRecord, Checkpoint } from "../core/records.ts";
 import { attemptColumns } from "./attempts.ts";
 import { checkpointColumns } from "./checkpoints.ts";
 import { bar } from "./progress.ts";
@@ -25,7 +25,7 @@ export interface JobPage {
   /** Of a job whose lease is learned. */
   learned: Learned | null;
   /** The oldest first. */
-  attempts: readonly Attempt[];
+  attempts: readonly AttemptRecord[];
   checkpoints: readonly Checkpoint[];
   parents: readonly Parent[];
   /** Of the newest attempt. */

@@ -5,7 +5,7 @@
 
 import { isFinished, retriesLeft, shownState, type Job } from "../core/job.ts";
 import type { Learned } from "../core/learning.ts";
-import type { Attempt, Checkpoint, RecoveryTotals } from "../core/records.ts";
+import type { AttemptRecord, Checkpoint, RecoveryTotals } from "../core/records.ts";
 import { isStale } from "./leases.ts";
 import { recoveryRate, type Overview } from "./overview.ts";
 import { QUEUE_STATES, type QueueSummary } from "./queues.ts";
@@ -53,7 +53,7 @@ export function jobJson(job: Job, reason: string | null = ownReason(job)) {
   };
 }
 
-export function attemptJson(attempt: Attempt) {
+export function attemptJson(attempt: AttemptRecord) {
   return {
     attempt: attempt.attempt,
     token: attempt.token,
@@ -151,7 +151,7 @@ function minutesSince(at_ms: number | null, now_ms: number): number | null {
 interface Detail {
   reason: string | null;
   learned: Learned | null;
-  attempts: readonly Attempt[];
+  attempts: readonly AttemptRecord[];
   checkpoints: readonly Checkpoint[];
   show_env: boolean;
 }

@@ -1,7 +1,7 @@
 /** A small world for the tests of views: one moment, and what a store would tell about it. */
 
 import type { Job } from "../../src/core/job.ts";
-import type { Attempt, Checkpoint, WorkerRecord } from "../../src/core/records.ts";
+import type { AttemptRecord, Checkpoint, WorkerRecord } from "../../src/core/records.ts";
 import type { Overview } from "../../src/view/overview.ts";
 import { summarizeQueues } from "../../src/view/queues.ts";
 import { plain, type Paint, type Screen } from "../../src/view/style.ts";
@@ -46,7 +46,7 @@ export function failed(overrides: Partial<Omit<Job, "settings" | "state">> = {})
   );
 }
 
-export function attempt(overrides: Partial<Attempt> = {}): Attempt {
+export function attempt(overrides: Partial<AttemptRecord> = {}): AttemptRecord {
   return {
     attempt: 1,
     token: 1,

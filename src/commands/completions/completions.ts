@@ -11,7 +11,7 @@ import { command } from "../../cli/command.ts";
 import { loadConfig } from "../../cli/settings.ts";
 import { bashScript } from "./bash.ts";
 import { fishScript } from "./fish.ts";
-import { completionModel, SOURCES, type Source } from "./model.ts";
+import { completionModel, SOURCES, type NameSource } from "./model.ts";
 import { zshScript } from "./zsh.ts";
 import { withStore } from "../../cli/io.ts";
 
@@ -71,7 +71,7 @@ interface StoreArgs {
 }
 
 /** In the middle of somebody's typing: whatever is wrong with settings or store, there is just nothing to offer. */
-async function query(source: Source, args: StoreArgs, io: Io): Promise<void> {
+async function query(source: NameSource, args: StoreArgs, io: Io): Promise<void> {
   let names: string[] = [];
   try {
     const chosen = args.store ?? (await loadConfig(args.config, io.env))?.value(null, "store");
@@ -84,7 +84,7 @@ async function query(source: Source, args: StoreArgs, io: Io): Promise<void> {
 }
 
 /** One name a line, and behind a tab what it is; a name that would need more than a line is left out. */
-const ASK: Readonly<Record<Source, (store: Store) => Promise<string[]>>> = {
+const ASK: Readonly<Record<NameSource, (store: Store) => Promise<string[]>>> = {
   queues: async (store) => {
     const [counts, paused, workers] = await Promise.all([store.counts(), store.pausedQueues(), store.workers()]);
     const served = workers.flatMap(({ queues }) => queues ?? []);

@@ -10,7 +10,7 @@ import { FRONT_FLAGS } from "../../cli/flags.ts";
 
 /** Where the values come from. `queues`, `tasks` and `ids` are asked of the store; `at_file` is `@FILE`. */
 export const SOURCES = ["queues", "tasks", "ids"] as const;
-export type Source = (typeof SOURCES)[number];
+export type NameSource = (typeof SOURCES)[number];
 
 /** What may stand in one place: these words, and what the completer finds. */
 export interface Values {

@@ -3,7 +3,7 @@
  */
 
 import type { Job } from "../../core/job.ts";
-import type { Attempt, Checkpoint, QueueCount } from "../../core/records.ts";
+import type { AttemptRecord, Checkpoint, QueueCount } from "../../core/records.ts";
 import type { Backlog, BacklogQuery, CheckpointQuery, LeaseHealth, Selection, UnmetDependency } from "../queries.ts";
 import { Conditions, narrowCheckpoints } from "../shared/filters.ts";
 import { toAttempt, toCheckpoint, toJob } from "../shared/rows.ts";
@@ -78,7 +78,7 @@ export async function topPriority(db: Connection, query: BacklogQuery): Promise<
   return (row?.["priority"] ?? null) as number | null;
 }
 
-export async function attempts(db: Connection, id: number): Promise<Attempt[]> {
+export async function attempts(db: Connection, id: number): Promise<AttemptRecord[]> {
   return (await db.query(SQL.attempts, [id])).map(toAttempt);
 }
 

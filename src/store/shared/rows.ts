@@ -9,7 +9,7 @@
 import * as v from "valibot";
 import { DEFAULT_SETTINGS, isFinished, type Job, type JobState, type StateName } from "../../core/job.ts";
 import { conclude, type Learned } from "../../core/learning.ts";
-import type { Attempt, Checkpoint, ProcessIdentity, WorkerRecord } from "../../core/records.ts";
+import type { AttemptRecord, Checkpoint, ProcessIdentity, WorkerRecord } from "../../core/records.ts";
 import type { SqlRow, SqlValue } from "../../platform/platform.ts";
 import { LEASE_AUTO } from "./columns.ts";
 import type { ColumnValues } from "./schemas.ts";
@@ -102,7 +102,7 @@ export function stateColumns(state: JobState): [StateName, number | null, number
   return [state.name, "run_at_ms" in state ? state.run_at_ms : null, null];
 }
 
-export function toAttempt(row: SqlRow): Attempt {
+export function toAttempt(row: SqlRow): AttemptRecord {
   const { values, damage } = ATTEMPT.read(row);
   const { attempt, cause, beats, exit_code, signal, last_line } = values;
   const error = damage === null ? values.error : `${DAMAGED}${damage}`;

@@ -3,7 +3,7 @@
  */
 
 import type { Job } from "../../core/job.ts";
-import type { Attempt, Checkpoint, QueueCount } from "../../core/records.ts";
+import type { AttemptRecord, Checkpoint, QueueCount } from "../../core/records.ts";
 import type { Backlog, BacklogQuery, CheckpointQuery, LeaseHealth, Selection, UnmetDependency } from "../queries.ts";
 import { Conditions, narrowCheckpoints } from "../shared/filters.ts";
 import { toAttempt, toCheckpoint, toJob } from "../shared/rows.ts";
@@ -72,7 +72,7 @@ export function parents(db: Database, ids: readonly number[]): UnmetDependency[]
   return db.sql(UNMET).all(JSON.stringify(ids)) as unknown as UnmetDependency[];
 }
 
-export function attempts(db: Database, id: number): Attempt[] {
+export function attempts(db: Database, id: number): AttemptRecord[] {
   return db.sql(SQL.attempts).all(id).map(toAttempt);
 }
 

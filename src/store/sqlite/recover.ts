@@ -4,7 +4,7 @@
  */
 
 import { isFinished } from "../../core/job.ts";
-import type { Attempt, RecoveryTotals, SweepCounts } from "../../core/records.ts";
+import type { AttemptRecord, RecoveryTotals, SweepCounts } from "../../core/records.ts";
 import type { SqlRow, SqlValue } from "../../platform/platform.ts";
 import type { ExpiredLease, ExpiredQuery } from "../queries.ts";
 import { stateColumns, toAttempt, toJob } from "../shared/rows.ts";
@@ -114,7 +114,7 @@ function readExpired(db: Database, query: ExpiredQuery): ExpiredLease[] {
 }
 
 /** Of a running job: it began when the job did last, and has no end. One that was deleted is made up from the job. */
-function toCurrentAttempt(row: SqlRow): Attempt {
+function toCurrentAttempt(row: SqlRow): AttemptRecord {
   const { token = null, granted_ms = null } = row;
   const worker = row["worker"] ?? row["holder"] ?? null;
   return toAttempt({ ...row, ...NO_END, attempt: token, worker, lease_ms: granted_ms });
