@@ -91,7 +91,7 @@ describe("an enqueue with a number that is none is refused:", () => {
     ["retries in scientific notation", /--retries "1e3"/, "--retries", "1e3", ...T],
     ["too many retries", /--retries "1000001"/, "--retries", "1000001", ...T],
     ["a priority in words", /--priority "high" is not a whole number/, "--priority", "high", ...T],
-    ["a priority beyond integers", "--priority", "-p", "99999999999999999999", ...T],
+    ["a priority beyond integers", /-p "9+" is not a whole number/, "-p", "99999999999999999999", ...T],
     ["an exit code that no process has", /--fatal-exit "256"/, "--fatal-exit", "256", ...T],
     ["a range of exit codes backwards", /--fatal-exit "5-2"/, "--fatal-exit", "5-2", ...T],
     ["no exit codes", /--fatal-exit ""/, "--fatal-exit=", ...T],
