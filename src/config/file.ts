@@ -12,8 +12,7 @@ import { dirname, isAbsolute, join, resolve } from "node:path";
 import process from "node:process";
 import { parse, TomlError } from "smol-toml";
 import { errorText, LeaseError } from "../core/errors.ts";
-import type { FoundConfig } from "./find.ts";
-import { nonEmpty, type Env } from "./location.ts";
+import { nonEmpty, type Env, type FoundConfig } from "./location.ts";
 import { checkShape, type ConfigTables, type SettingValue } from "./schema.ts";
 import { COMMAND_SETTINGS, SHARED_SETTINGS, type SettingKind } from "./settings.ts";
 
