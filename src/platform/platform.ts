@@ -48,7 +48,7 @@ export interface Child {
   abandonOutput(): void;
 }
 
-/** Files without node:fs, see quick_files.ts; null where it has to be asked. */
+/** Files without node:fs, see libc.ts; null where it has to be asked. */
 export interface QuickFiles {
   stat(path: string): { mode: number; uid: number; size: number } | null;
   /** The type of the file system, as statfs(2) numbers them. */
