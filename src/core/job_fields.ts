@@ -5,8 +5,10 @@
  * is a row here and what it means.
  */
 
+import { formatDuration } from "./duration.ts";
 import { LeaseError } from "./errors.ts";
 import { BEATS, DEFAULT_QUEUE, DEFAULT_SETTINGS, type JobSettings, type NewJob } from "./job.ts";
+import { DEFAULT_BACKOFF, type Backoff, type ExitRange } from "./retry.ts";
 import {
   BACKOFF,
   choice,
@@ -26,7 +28,6 @@ import {
   WORDS,
   type Value,
 } from "./values.ts";
-import { backoffWording, bytesWording, durationWording, rangesWording, retriesWording } from "./wording.ts";
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] };
 
@@ -73,12 +74,8 @@ interface Setting {
   wording: (settings: JobSettings) => string;
 }
 
-interface Row<T> {
+interface Row<T> extends FieldFlag {
   value: Value<T>;
-  alias?: string;
-  description: string;
-  fallback?: string;
-  section?: string;
   configurable?: boolean;
   repeatable?: boolean;
 }
@@ -102,6 +99,28 @@ function setting<K extends keyof JobSettings, V extends Value<NonNullable<JobSet
   return { ...made, setting: { name, wording: (settings) => wording(settings[name]) } };
 }
 
+function retriesWording(retries: number): string {
+  return retries === 0 ? "no retries" : `${retries} ${retries === 1 ? "retry" : "retries"}`;
+}
+
+function backoffWording({ first_ms, factor, max_ms, jitter }: Backoff): string {
+  const growth = factor === 1 ? "" : ` ×${factor} to ${formatDuration(max_ms)}`;
+  const spread = jitter === DEFAULT_BACKOFF.jitter ? "" : ` ±${Math.round(jitter * 100)} %`;
+  return `backoff ${formatDuration(first_ms)}${growth}${spread}`;
+}
+
+function rangesWording(ranges: readonly ExitRange[]): string {
+  return ranges.map(([from, to]) => (from === to ? String(from) : `${from}-${to}`)).join(",");
+}
+
+const UNITS = ["B", "KiB", "MiB", "GiB"] as const;
+
+function bytesWording(bytes: number): string {
+  const power = bytes < 1 ? 0 : Math.min(UNITS.length - 1, Math.floor(Math.log2(bytes) / 10));
+  const value = bytes / 1024 ** power;
+  return `${Number.isInteger(value) ? value : value.toFixed(1)} ${UNITS[power]}`;
+}
+
 const RUNNING = "How it runs";
 const ORDER = "When it runs";
 
@@ -121,22 +140,11 @@ export const JOB_FIELDS = {
     },
   ),
   queue: field(
-    {
-      value: QUEUE,
-      alias: "q",
-      description: "Queue to put it in",
-      fallback: DEFAULT_QUEUE,
-      configurable: true,
-    },
+    { value: QUEUE, alias: "q", description: "Queue to put it in", fallback: DEFAULT_QUEUE, configurable: true },
     (job, queue) => (job.queue = queue),
   ),
   task: field(
-    {
-      value: TASK,
-      alias: "t",
-      description: "Label to find, wait for and cancel it by",
-      configurable: true,
-    },
+    { value: TASK, alias: "t", description: "Label to find, wait for and cancel it by", configurable: true },
     (job, task) => (job.task = task),
   ),
   input: field(
@@ -221,7 +229,7 @@ export const JOB_FIELDS = {
   timeout: setting(
     "timeout_ms",
     { value: DURATION, description: "Hard limit of one run", fallback: "none" },
-    (ms) => `timeout ${ms === null ? "none" : durationWording(ms)}`,
+    (ms) => `timeout ${ms === null ? "none" : formatDuration(ms)}`,
   ),
   lease: setting(
     "lease_ms",
@@ -230,7 +238,7 @@ export const JOB_FIELDS = {
       description: "How long it may be silent before it counts as hung; auto learns it from earlier runs",
       fallback: "the worker's, 5m",
     },
-    (lease) => `lease ${lease === null ? "of the worker" : durationWording(lease)}`,
+    (lease) => `lease ${typeof lease === "number" ? formatDuration(lease) : (lease ?? "of the worker")}`,
   ),
   beat: setting(
     "beat",
@@ -262,9 +270,8 @@ export const JOB_FIELDS = {
       const taken: Record<string, string> = { ...job.env };
       for (const [key, value] of Object.entries(variables)) {
         const text = value ?? (Object.hasOwn(env, key) ? env[key] : undefined);
-        if (text === undefined) {
+        if (text === undefined)
           throw new LeaseError("usage", `${name} ${key} is not set here: set it, or write ${key}=…`);
-        }
         taken[key] = text;
       }
       job.env = taken;
