@@ -4,7 +4,7 @@
  */
 
 import { commandText } from "./quote.ts";
-import type { JobRow } from "./jobs.ts";
+import type { JobRow } from "./lists.ts";
 import { jobJson } from "./json.ts";
 import { visible } from "./text.ts";
 

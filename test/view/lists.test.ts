@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "bun:test";
 import { checkpointsText } from "../../src/view/checkpoints.ts";
-import { jobsText, type JobRow } from "../../src/view/jobs.ts";
+import { jobsText, type JobRow } from "../../src/view/lists.ts";
 import { leasesText } from "../../src/view/leases.ts";
 import { ansi } from "../../src/view/style.ts";
 import { checkpointJson, leaseJson } from "../../src/view/json.ts";

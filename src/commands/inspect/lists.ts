@@ -5,7 +5,7 @@ import type { Job } from "../../core/job.ts";
 import { SORTS, type ListQuery } from "../../store/queries.ts";
 import type { Store } from "../../store/store.ts";
 import { checkpointsText } from "../../view/checkpoints.ts";
-import { jobsText } from "../../view/jobs.ts";
+import { jobsText } from "../../view/lists.ts";
 import { checkpointJson, jobJson, leaseJson, queueJson, workerJson } from "../../view/json.ts";
 import { leasesText } from "../../view/leases.ts";
 import { QUEUE_STATES, queuesText, type QueueSummary } from "../../view/queues.ts";
