@@ -7,8 +7,7 @@ import { DEFAULT_QUEUE, DEFAULT_SETTINGS, isFinished, shownState, type Job, type
 import { formatDuration } from "../core/duration.ts";
 import { RUNS_NEEDED, subjectOf, UNLEARNED_LEASE_MS, type Learned } from "../core/learning.ts";
 import type { AttemptRecord, Checkpoint } from "../core/records.ts";
-import { attemptColumns } from "./attempts.ts";
-import { checkpointColumns } from "./checkpoints.ts";
+import { attemptColumns, checkpointColumns } from "./lists.ts";
 import { bar } from "./progress.ts";
 import { commandText, inputText, quote } from "./quote.ts";
 import type { Parent } from "./reason.ts";

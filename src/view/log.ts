@@ -3,7 +3,7 @@
  * per stream first, so that two streams never mix within a line.
  */
 
-import { jsonLine } from "./json.ts";
+import { bytesText, jsonLine } from "./json.ts";
 import { rfc3339 } from "./time.ts";
 
 type Stream = "stdout" | "stderr";
@@ -32,8 +32,8 @@ export const STAMPED: LogFormat = {
 export function logJson(job: number, attempt: () => number): LogFormat {
   return {
     line: (stream, at_ms, bytes) => {
-      const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
-      return encoder.encode(jsonLine({ job, attempt: attempt(), stream, at: rfc3339(at_ms), text }));
+      const line = { job, attempt: attempt(), stream, at: rfc3339(at_ms), text: bytesText(bytes) };
+      return encoder.encode(jsonLine(line));
     },
     gap: (bytes) => jsonLine({ job, attempt: attempt(), stream: null, at: null, text: null, bytes_not_kept: bytes }),
   };
