@@ -9,12 +9,11 @@ import { RUNS_NEEDED, subjectOf, UNLEARNED_LEASE_MS, type Learned } from "../cor
 import type { AttemptRecord, Checkpoint } from "../core/records.ts";
 import { attemptColumns, checkpointColumns } from "./lists.ts";
 import { bar } from "./progress.ts";
-import { commandText, inputText, quote } from "./quote.ts";
 import type { Parent } from "./reason.ts";
 import { JOB_FIELD_NAMES, jobField } from "../core/job_fields.ts";
 import { paintState, type Screen } from "./style.ts";
 import { renderPairs, renderTable } from "./table.ts";
-import { outputLine, truncate, visible } from "./text.ts";
+import { commandText, inputText, outputLine, quote, truncate, visible } from "./text.ts";
 import { readable, relative } from "./time.ts";
 
 export interface JobPage {

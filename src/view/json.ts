@@ -11,10 +11,9 @@ import type { AttemptRecord, Checkpoint, RecoveryTotals } from "../core/records.
 import type { JobPage } from "./job.ts";
 import { isStale, runtimeOf, type JobRow } from "./lists.ts";
 import { recoveryRate, type Overview } from "./overview.ts";
-import { QUEUE_STATES, type QueueSummary } from "./queues.ts";
-import { commandText } from "./quote.ts";
+import { countStates, type QueueSummary } from "./queues.ts";
 import { ownReason } from "./reason.ts";
-import { visible, visibleJson } from "./text.ts";
+import { commandText, visible, visibleJson } from "./text.ts";
 import { rfc3339 } from "./time.ts";
 import { slotsOf, workerState, type WorkerRow } from "./workers.ts";
 
@@ -107,8 +106,7 @@ export function workerJson(row: WorkerRow, now_ms: number) {
 }
 
 export function queueJson({ queue, paused, workers, counts }: QueueSummary) {
-  const states = Object.fromEntries(QUEUE_STATES.map((name) => [name, counts[name]])) as QueueSummary["counts"];
-  return { queue, paused, workers, ...states };
+  return { queue, paused, workers, ...countStates((state) => counts[state]) };
 }
 
 /** In the overview jobs are counted by their stored state, which is what can be counted at once. */

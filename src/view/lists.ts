@@ -3,10 +3,9 @@
 import { formatDuration } from "../core/duration.ts";
 import { DEFAULT_QUEUE, isFinished, shownState, type Job } from "../core/job.ts";
 import type { AttemptRecord, Checkpoint } from "../core/records.ts";
-import { commandText } from "./quote.ts";
 import { paintCause, paintState, type Screen } from "./style.ts";
 import { renderList, type Cell, type Column } from "./table.ts";
-import { outputLine } from "./text.ts";
+import { commandText, outputLine } from "./text.ts";
 import { relative } from "./time.ts";
 
 export interface JobRow {
