@@ -125,13 +125,7 @@ const RUNNING = "How it runs";
 const ORDER = "When it runs";
 
 export const JOB_FIELDS = {
-  argv: {
-    value: WORDS,
-    flag: null,
-    configurable: false,
-    repeatable: false,
-    set: (job, words) => (job.argv = words),
-  } as JobField<readonly string[]>,
+  argv: { ...field({ value: WORDS, description: "" }, (job, words) => (job.argv = words)), flag: null },
   shell: field(
     { value: textValue("LINE"), alias: "c", description: "Run this line by sh -c instead of a command" },
     (job, line, name) => {

@@ -56,10 +56,8 @@ function section(title: string, body: string, { paint }: Screen): string {
 }
 
 function lastLines(lines: readonly string[], { paint, width }: Screen): string {
-  return lines
-    .map((line) => outputLine(line))
-    .map((line) => `${paint.dim("│")} ${width === null ? line : truncate(line, Math.max(1, width - 2))}`)
-    .join("\n");
+  const room = width === null ? Number.POSITIVE_INFINITY : Math.max(1, width - 2);
+  return lines.map((line) => `${paint.dim("│")} ${truncate(outputLine(line), room)}`).join("\n");
 }
 
 function facts(page: JobPage, screen: Screen): [string, string][] {
@@ -124,7 +122,8 @@ function moments(job: Job, { now_ms }: Screen): [string, string | null][] {
 function progressText(job: Job, { paint }: Screen): string | null {
   if (job.progress === null && job.message === null) return null;
   const shown = job.progress === null ? [] : [bar(job.progress / 100, BAR_COLUMNS, paint), `${job.progress} %`];
-  return [...shown, ...(job.message === null ? [] : [visible(job.message)])].join(" ");
+  if (job.message !== null) shown.push(visible(job.message));
+  return shown.join(" ");
 }
 
 /** As a person reads them, only where they differ from what everybody gets. */

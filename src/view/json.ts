@@ -56,21 +56,11 @@ export function jobJson(job: Job, reason: string | null = ownReason(job)) {
   };
 }
 
-export function attemptJson(attempt: AttemptRecord) {
-  return {
-    attempt: attempt.attempt,
-    token: attempt.token,
-    worker: attempt.worker,
-    host: attempt.host,
-    pid: attempt.process?.pid ?? null,
-    started_at: time(attempt.started_at_ms),
-    ended_at: time(attempt.ended_at_ms),
-    cause: attempt.end?.cause ?? null,
-    exit_code: attempt.end?.exit_code ?? null,
-    signal: attempt.end?.signal ?? null,
-    last_line: attempt.end?.last_line ?? null,
-    beats: attempt.beats,
-  };
+export function attemptJson({ attempt, token, worker, host, process, beats, end, ...when }: AttemptRecord) {
+  const { cause = null, exit_code = null, signal = null, last_line = null } = end ?? {};
+  const times = { started_at: time(when.started_at_ms), ended_at: time(when.ended_at_ms) };
+  const pid = process?.pid ?? null;
+  return { attempt, token, worker, host, pid, ...times, cause, exit_code, signal, last_line, beats };
 }
 
 export function checkpointJson({ id, job, task, kind, token, at_ms, text }: Checkpoint) {
@@ -79,30 +69,16 @@ export function checkpointJson({ id, job, task, kind, token, at_ms, text }: Chec
 
 export function workerJson(row: WorkerRow, now_ms: number) {
   const { worker, held } = row;
+  const { id, name, host, process, version, queues, task, slots, completed, failed } = worker;
   const { idle, processing, draining, stopped } = slotsOf(row);
-  return {
-    id: worker.id,
-    name: worker.name,
-    state: workerState(worker, now_ms),
-    host: worker.host,
-    pid: worker.process.pid,
-    version: worker.version,
-    queues: worker.queues,
-    task: worker.task,
-    slots: worker.slots,
-    slots_idle: idle,
-    slots_processing: processing,
-    slots_draining: draining,
-    slots_stopped: stopped,
-    completed: worker.completed,
-    failed: worker.failed,
-    current: held.map(({ id: job, token, last_beat_at_ms }) => {
-      return { job, attempt: token, last_beat_at: time(last_beat_at_ms) };
-    }),
-    started_at: time(worker.started_at_ms),
-    seen_at: time(worker.seen_at_ms),
-    stopped_at: time(worker.stopped_at_ms),
-  };
+  const current = held.map(({ id: job, token, last_beat_at_ms }) => {
+    return { job, attempt: token, last_beat_at: time(last_beat_at_ms) };
+  });
+  const about = { id, name, state: workerState(worker, now_ms), host, pid: process.pid, version, queues, task, slots };
+  const busy = { slots_idle: idle, slots_processing: processing, slots_draining: draining, slots_stopped: stopped };
+  const [started_at, seen_at] = [time(worker.started_at_ms), time(worker.seen_at_ms)];
+  const stopped_at = time(worker.stopped_at_ms);
+  return { ...about, ...busy, completed, failed, current, started_at, seen_at, stopped_at };
 }
 
 export function queueJson({ queue, paused, workers, counts }: QueueSummary) {
