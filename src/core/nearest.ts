@@ -13,15 +13,10 @@ export function nearest(word: string, candidates: readonly string[]): string | n
   const slips = candidates.map((candidate) => slipsBetween(typed, candidate.toLowerCase()));
   const fewest = slips.reduce((least, count) => Math.min(least, count), Number.POSITIVE_INFINITY);
   const best = candidates[slips.indexOf(fewest)];
-  if (best !== undefined && fewest <= allowed(word, best)) return best;
+  // One slip in three letters.
+  if (best !== undefined && fewest <= Math.floor(Math.max(word.length, best.length) / 3)) return best;
   if (typed.length < 3) return null;
   return candidates.find((candidate) => candidate.toLowerCase().startsWith(typed)) ?? null;
-}
-
-/** One slip in three letters; a single letter is no help in guessing. */
-function allowed(word: string, candidate: string): number {
-  const length = Math.max(word.length, candidate.length);
-  return length < 3 ? 0 : Math.floor(length / 3);
 }
 
 /** Edits from one word to the other, a swap of neighbours counting once (optimal string alignment). */

@@ -35,20 +35,14 @@ function runtimeText(job: Job, now_ms: number): string {
 export function jobsText(rows: readonly JobRow[], screen: Screen): string {
   const { now_ms, paint } = screen;
   const inQueue = ({ job }: JobRow) => job.queue !== DEFAULT_QUEUE;
+  const priority = ({ job }: JobRow) => (job.priority === 0 ? null : job.priority);
   const columns: Column<JobRow>[] = [
     { title: "ID", cell: ({ job }) => job.id, align: "right" },
     { title: "STATE", cell: ({ job }) => ({ text: shownState(job), style: paintState(paint, shownState(job)) }) },
     { title: "QUEUE", cell: ({ job }) => job.queue, optional: inQueue, shrink_to: 6, drop: 1 },
     { title: "TASK", cell: ({ job }) => job.task, optional: true, shrink_to: 6, drop: 4 },
     { title: "KEY", cell: ({ job }) => job.key, optional: true, shrink_to: 6, drop: 6 },
-    {
-      title: "PRIORITY",
-      short_title: "PRI",
-      cell: ({ job }) => (job.priority === 0 ? null : job.priority),
-      align: "right",
-      optional: true,
-      drop: 5,
-    },
+    { title: "PRIORITY", short_title: "PRI", cell: priority, align: "right", optional: true, drop: 5 },
     { title: "RUNS", cell: ({ job }) => (job.token > 1 ? job.token : null), align: "right", optional: true, drop: 3 },
     { title: "WHEN", cell: ({ job }) => relative(moment(job), now_ms), align: "right" },
     { title: "TOOK", cell: ({ job }) => runtimeText(job, now_ms), align: "right", optional: true, drop: 2 },

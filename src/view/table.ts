@@ -97,11 +97,7 @@ function fit(columns: readonly Drawn[], width: number): Drawn[] {
   }
   while (total(shown, least) > width) {
     const empty = shown.findLast(({ cells }) => cells.every(({ text }) => text === ""));
-    if (empty === undefined) break;
-    shown = shown.filter((column) => column !== empty);
-  }
-  while (total(shown, least) > width) {
-    const next = shown.reduce<Drawn | null>((a, b) => ((b.drop ?? -1) > (a?.drop ?? -1) ? b : a), null);
+    const next = empty ?? shown.reduce<Drawn | null>((a, b) => ((b.drop ?? -1) > (a?.drop ?? -1) ? b : a), null);
     if (next === null) break;
     shown = shown.filter((column) => column !== next);
   }
