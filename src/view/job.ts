@@ -130,11 +130,8 @@ function progressText(job: Job, { paint }: Screen): string | null {
 export function changedSettings(settings: JobSettings): string[] {
   return JOB_FIELD_NAMES.flatMap((field) => {
     const { setting } = jobField(field);
-    if (setting === undefined || same(settings[setting.name], DEFAULT_SETTINGS[setting.name])) return [];
-    return [setting.wording(settings)];
+    if (setting === undefined) return [];
+    const [own, usual] = [settings, DEFAULT_SETTINGS].map((all) => JSON.stringify(all[setting.name]));
+    return own === usual ? [] : [setting.wording(settings)];
   });
-}
-
-function same(a: unknown, b: unknown): boolean {
-  return JSON.stringify(a) === JSON.stringify(b);
 }
