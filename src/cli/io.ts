@@ -4,7 +4,7 @@ import { platform } from "#platform";
 import process from "node:process";
 import { storeLocation } from "../config/location.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
-import { lazyFs } from "../platform/lazy.ts";
+import { lazyFs } from "../platform/platform.ts";
 import { openInbox, openStore } from "../store/open.ts";
 import type { Inbox, Store } from "../store/store.ts";
 import { ansi, plain } from "../view/style.ts";

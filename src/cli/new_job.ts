@@ -5,7 +5,7 @@ import { INPUT_LIMIT_BYTES } from "../core/job.ts";
 import type { NewJob } from "../core/job.ts";
 import { checkTogether } from "../core/job_fields.ts";
 import { systemClock } from "../platform/clock.ts";
-import { lazyFs } from "../platform/lazy.ts";
+import { lazyFs } from "../platform/platform.ts";
 import { flagName } from "./flags.ts";
 import { readStdin, type Io } from "./io.ts";
 import { plainJob, type JobArgs, type JobLists } from "./plain_job.ts";

@@ -6,7 +6,7 @@ import { LeaseError } from "../core/errors.ts";
 import type { NewJob } from "../core/job.ts";
 import { draftJob, JOB_FIELD_NAMES, jobField, type FieldContext, type JobFieldName } from "../core/job_fields.ts";
 import { readValue } from "../core/values.ts";
-import { lazyFs, lazyPath } from "../platform/lazy.ts";
+import { lazyFs, lazyPath } from "../platform/platform.ts";
 
 /** What was given for JOB_FLAGS, read; what is missing was not. */
 export type JobArgs = { readonly [K in JobFieldName]?: unknown };

@@ -8,9 +8,8 @@ import type { WorkerPool } from "../worker/pool.ts";
 import type { Report } from "../core/report.ts";
 import type { Store } from "../store/store.ts";
 import { progressLine, progressSummary, type WorkProgress } from "../view/progress.ts";
-import { quote } from "../view/quote.ts";
 import { ansi, plain } from "../view/style.ts";
-import { truncatePainted } from "../view/text.ts";
+import { quote, truncatePainted } from "../view/text.ts";
 
 const REDRAW_MS = 250;
 const PLAIN_EVERY_MS = 10_000;

@@ -5,12 +5,11 @@
 
 import { platform } from "#platform";
 import { defineCittyPlugin } from "citty";
-import { findConfig } from "../config/find.ts";
 import type { Config } from "../config/file.ts";
-import { nonEmpty, type Env } from "../config/location.ts";
+import { findConfig, nonEmpty, type Env } from "../config/location.ts";
 import { COMMAND_SETTINGS, SHARED_SETTINGS, variableName, type Table } from "../config/settings.ts";
 import { LeaseError } from "../core/errors.ts";
-import { lazyFs } from "../platform/lazy.ts";
+import { lazyFs } from "../platform/platform.ts";
 import { readValue } from "../core/values.ts";
 import type { AnyCommand, PluginContext } from "./command.ts";
 import { flagName } from "./flags.ts";

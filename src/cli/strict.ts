@@ -13,7 +13,7 @@ import { defineCittyPlugin } from "citty";
 import type { parseArgs } from "node:util";
 import { LeaseError } from "../core/errors.ts";
 import { nearest } from "../core/nearest.ts";
-import { lazyUtil } from "../platform/lazy.ts";
+import { lazyUtil } from "../platform/platform.ts";
 import type { PluginContext, RestMode } from "./command.ts";
 import { aliasesOf, flagName, type FlagDef, type FlagsDef } from "./flags.ts";
 import { looksLikeFlag, partsOf, put, quickWords, withDefaults } from "./quick_words.ts";

@@ -33,58 +33,58 @@ interface Wall {
   time_ms: number;
 }
 
+/** What is wrong with what was given. */
+type Refuse = (problem: string) => never;
+type Groups = Readonly<Record<string, string | undefined>>;
+
 /** `name` is what the error calls the value, for example `--at`. */
 export function parseAt(text: string, name: string, now_ms: number): number {
   const trimmed = text.trim();
-  const at_ms = byDay(trimmed, name, now_ms) ?? moment(trimmed, name, now_ms);
-  if (at_ms === null) refuse(`${name} "${trimmed}" is not a moment: ${hint(trimmed)}`);
-  if (at_ms < now_ms - MINUTE_MS) refuse(`${name} "${trimmed}" has passed: leave it out to run at once`);
-  if (at_ms > now_ms + LONGEST_MS) refuse(`${name} "${trimmed}" is too far ahead: at most 3650 days`);
+  const refuse: Refuse = (problem) => {
+    throw new LeaseError("usage", `${name} "${trimmed}" ${problem}`);
+  };
+  const by_day = BY_DAY.exec(trimmed)?.groups;
+  const groups = MOMENT.exec(trimmed)?.groups;
+  const at_ms = by_day ? byDay(by_day, now_ms, refuse) : groups ? moment(groups, now_ms, refuse) : null;
+  if (at_ms === null) return refuse(`is not a moment: ${hint(trimmed)}`);
+  if (at_ms < now_ms - MINUTE_MS) return refuse("has passed: leave it out to run at once");
+  if (at_ms > now_ms + LONGEST_MS) return refuse("is too far ahead: at most 3650 days");
   return at_ms;
 }
 
-function byDay(text: string, name: string, now_ms: number): number | null {
-  const groups = BY_DAY.exec(text)?.groups;
-  if (groups === undefined) return null;
-  const time_ms = timeOf(groups, name, text);
+function byDay(groups: Groups, now_ms: number, refuse: Refuse): number | null {
+  const time_ms = timeOf(groups, refuse);
   const word = groups["word"]?.toLowerCase();
-  const today = dayOf(now_ms);
+  const now = new Date(now_ms);
+  const today = { year: now.getFullYear(), month: now.getMonth() + 1, day: now.getDate() };
   const days = word === "tomorrow" ? [1] : word === "today" ? [0] : [0, 1];
   const moments = days.flatMap((more) => momentsOf({ ...today, day: today.day + more, time_ms }));
   // None is ahead: of the words for a day the first is right, and refused as past.
   return moments.find((at_ms) => at_ms > now_ms) ?? moments[0] ?? null;
 }
 
-function moment(text: string, name: string, now_ms: number): number | null {
-  const groups = MOMENT.exec(text)?.groups;
-  if (groups === undefined) return null;
-  const wall: Wall = {
-    year: Number(groups["year"]),
-    month: Number(groups["month"]),
-    day: Number(groups["day"]),
-    time_ms: timeOf(groups, name, text),
-  };
+function moment(groups: Groups, now_ms: number, refuse: Refuse): number | null {
+  const [year, month, day] = [Number(groups["year"]), Number(groups["month"]), Number(groups["day"])];
+  const wall: Wall = { year, month, day, time_ms: timeOf(groups, refuse) };
   const date = new Date(asUtc({ ...wall, time_ms: 0 }));
-  if (date.getUTCMonth() + 1 !== wall.month || date.getUTCDate() !== wall.day) {
-    refuse(`${name} "${text}" is not a day of the calendar`);
-  }
+  if (date.getUTCMonth() + 1 !== month || date.getUTCDate() !== day) refuse("is not a day of the calendar");
   const zone = groups["zone"];
-  if (zone !== undefined) return asUtc(wall) - zoneOffset(zone, name, text);
+  if (zone !== undefined) return asUtc(wall) - zoneOffset(zone, refuse);
   const moments = momentsOf(wall);
   return moments.find((at_ms) => at_ms > now_ms) ?? moments.at(-1) ?? null;
 }
 
-function timeOf(groups: Readonly<Record<string, string | undefined>>, name: string, text: string): number {
+function timeOf(groups: Groups, refuse: Refuse): number {
   const [hour, minute, second] = [Number(groups["hour"]), Number(groups["minute"]), Number(groups["second"] ?? 0)];
-  if (hour > 23 || minute > 59 || second > 59) refuse(`${name} "${text}" is not a time of day: 0:00 to 23:59:59`);
+  if (hour > 23 || minute > 59 || second > 59) refuse("is not a time of day: 0:00 to 23:59:59");
   const fraction_ms = Number((groups["fraction"] ?? "").padEnd(3, "0").slice(0, 3));
   return hour * HOUR_MS + minute * MINUTE_MS + second * 1_000 + fraction_ms;
 }
 
-function zoneOffset(zone: string, name: string, text: string): number {
+function zoneOffset(zone: string, refuse: Refuse): number {
   if (zone.toLowerCase() === "z") return 0;
   const [hours, minutes] = [Number(zone.slice(1, 3)), Number(zone.slice(-2))];
-  if (hours > 23 || minutes > 59) refuse(`${name} "${text}" has no offset that exists: write Z, or +01:00`);
+  if (hours > 23 || minutes > 59) refuse("has no offset that exists: write Z, or +01:00");
   return (zone.startsWith("-") ? -1 : 1) * (hours * HOUR_MS + minutes * MINUTE_MS);
 }
 
@@ -102,11 +102,6 @@ function offsetAt(at_ms: number): number {
   return -new Date(at_ms).getTimezoneOffset() * MINUTE_MS;
 }
 
-function dayOf(at_ms: number): Wall {
-  const date = new Date(at_ms);
-  return { year: date.getFullYear(), month: date.getMonth() + 1, day: date.getDate(), time_ms: 0 };
-}
-
 function asUtc({ year, month, day, time_ms }: Wall): number {
   return Date.UTC(year, month - 1, day) + time_ms;
 }
@@ -116,8 +111,4 @@ function hint(text: string): string {
   if (/^\d{4}-\d{2}-\d{2}$/.test(text)) return `say a time as well, ${text} 18:00`;
   if (/^(?:now\b|in\b|\+)/i.test(text)) return `${usual}; a time from now is --delay 5m`;
   return usual;
-}
-
-function refuse(message: string): never {
-  throw new LeaseError("usage", message);
 }

@@ -22,10 +22,7 @@ const FIELDS: ReadonlyMap<string, JobField> = new Map(JOB_FIELD_NAMES.map((name)
 
 /** The job that a line of JSON describes, checked; `defaults` are what the command line said. */
 export function jobOfLine(line: string, defaults: NewJob, context: FieldContext): NewJob {
-  return jobOfJson(parsed(line), defaults, context);
-}
-
-function jobOfJson(object: Record<string, unknown>, defaults: NewJob, context: FieldContext): NewJob {
+  const object = parsed(line);
   const job: JobDraft = { ...defaults };
   for (const name in object) {
     const { value, setting, set } = FIELDS.get(name) ?? unknownName(name);

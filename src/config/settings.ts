@@ -27,36 +27,25 @@ const JOB_SETTINGS: Table = Object.fromEntries(
     .map(([name, { value, repeatable }]) => [name, repeatable ? "list" : value === SWITCH ? "switch" : "text"]),
 );
 
+const texts = (...names: string[]): Table => Object.fromEntries(names.map((name) => [name, "text"]));
+
 export const COMMAND_SETTINGS: Readonly<Record<string, Table>> = {
   enqueue: JOB_SETTINGS,
   run: { ...JOB_SETTINGS, if_done: "text", remote: "switch", grace: "text" },
   worker: {
     queue: "list",
-    task: "text",
-    slots: "text",
-    min: "text",
-    max: "text",
-    scale_up_at: "text",
-    scale_down_after: "text",
-    name: "text",
+    ...texts("task", "slots", "min", "max", "scale_up_at", "scale_down_after", "name"),
     log_dir: "path",
     log_format: "text",
     preempt: "switch",
     poll: "text",
     sweep: "switch",
-    drain: "text",
-    grace: "text",
-    lease: "text",
-    interval: "text",
-    beat: "text",
+    ...texts("drain", "grace", "lease", "interval", "beat"),
   },
   watchdog: {
-    every: "text",
-    grace: "text",
+    ...texts("every", "grace"),
     checkpoints: "switch",
-    keep_checkpoints: "text",
-    prune: "text",
-    log_format: "text",
+    ...texts("keep_checkpoints", "prune", "log_format"),
   },
 };
 

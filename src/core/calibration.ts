@@ -30,10 +30,8 @@ export function calibrate(given: LeaseTimesInput): LeaseTimes {
     sweep_grace_ms: given.sweep_grace_ms ?? Math.round(lease_ms / 5),
   };
   if (times.interval_ms * 2 >= lease_ms) {
-    refuse(
-      `interval must be less than half of lease, and is ${formatDuration(times.interval_ms)} ` +
-        `with a lease of ${formatDuration(lease_ms)}`,
-    );
+    const interval = `${formatDuration(times.interval_ms)} with a lease of ${formatDuration(lease_ms)}`;
+    refuse(`interval must be less than half of lease, and is ${interval}`);
   }
   if (times.interval_ms < 0) refuse(`interval can't be negative, and is ${formatDuration(times.interval_ms)}`);
   if (times.sweep_every_ms < 1_000) {

@@ -4,8 +4,7 @@
 
 import { calibrate } from "./calibration.ts";
 import { LeaseError } from "./errors.ts";
-import { INPUT_LIMIT_BYTES } from "./job.ts";
-import type { NewJob } from "./job.ts";
+import { INPUT_LIMIT_BYTES, type NewJob } from "./job.ts";
 
 const NAME_LIMIT = 255;
 const NUL = "\0";
@@ -49,9 +48,8 @@ function checkInput(input: Uint8Array): void {
 
 export function checkName(what: string, name: string): void {
   if (name === "" || name.length > NAME_LIMIT || hasControl(name)) {
-    refuse(
-      `${what} ${JSON.stringify(name)} is not a name: 1 to ${NAME_LIMIT} characters, none of them control characters`,
-    );
+    const rule = `1 to ${NAME_LIMIT} characters, none of them control characters`;
+    refuse(`${what} ${JSON.stringify(name)} is not a name: ${rule}`);
   }
 }
 

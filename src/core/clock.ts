@@ -14,18 +14,14 @@ export interface Clock {
 export type Random = () => number;
 
 export function sleep(clock: Clock, delay_ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    clock.after(delay_ms, resolve);
-  });
+  return new Promise((resolve) => void clock.after(delay_ms, resolve));
 }
 
 /** False when `promise` takes longer than that. */
 export async function isSettledWithin(clock: Clock, limit_ms: number, promise: Promise<unknown>): Promise<boolean> {
-  let cancel = () => {};
-  const late = new Promise<boolean>((resolve) => {
-    cancel = clock.after(limit_ms, () => resolve(false));
-  });
-  const settled = await Promise.race([promise.then(() => true), late]);
+  const late = Promise.withResolvers<boolean>();
+  const cancel = clock.after(limit_ms, () => late.resolve(false));
+  const settled = await Promise.race([promise.then(() => true), late.promise]);
   cancel();
   return settled;
 }

@@ -3,8 +3,7 @@
  * that a finished job can't have a holder and a pending one can't have an end.
  */
 
-import type { Backoff, ExitRange } from "./retry.ts";
-import { DEFAULT_BACKOFF } from "./retry.ts";
+import { DEFAULT_BACKOFF, type Backoff, type ExitRange } from "./retry.ts";
 
 export const STATE_NAMES = ["blocked", "scheduled", "pending", "running", "completed", "failed", "cancelled"] as const;
 export type StateName = (typeof STATE_NAMES)[number];
@@ -111,18 +110,11 @@ export interface Job {
   damaged?: string;
 }
 
+type Given = "argv" | "queue" | "task" | "key" | "priority" | "input" | "cwd" | "env" | "settings";
+
 /** A job as it is asked for: what `enqueue` takes. */
-export interface NewJob {
-  argv: readonly string[];
-  queue: string;
-  task: string | null;
-  key: string | null;
+export interface NewJob extends Pick<Job, Given> {
   if_exists: "skip" | "fail" | "replace";
-  priority: number;
-  input: Uint8Array | null;
-  cwd: string;
-  env: Readonly<Record<string, string>>;
-  settings: JobSettings;
   /** Not before this moment; `null`: at once. */
   run_at_ms: number | null;
   delay_ms: number;

@@ -5,28 +5,12 @@
  * is a row here and what it means.
  */
 
+import { formatDuration } from "./duration.ts";
 import { LeaseError } from "./errors.ts";
 import { BEATS, DEFAULT_QUEUE, DEFAULT_SETTINGS, type JobSettings, type NewJob } from "./job.ts";
-import {
-  BACKOFF,
-  choice,
-  DURATION,
-  ENV,
-  EXIT_RANGES,
-  FOLDER,
-  IDS,
-  integer,
-  KEY,
-  LEASE,
-  QUEUE,
-  SIZE,
-  SWITCH,
-  TASK,
-  textValue,
-  WORDS,
-  type Value,
-} from "./values.ts";
-import { backoffWording, bytesWording, durationWording, rangesWording, retriesWording } from "./wording.ts";
+import { DEFAULT_BACKOFF, type Backoff, type ExitRange } from "./retry.ts";
+import * as values from "./values.ts";
+import type { Value } from "./values.ts";
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] };
 
@@ -73,12 +57,8 @@ interface Setting {
   wording: (settings: JobSettings) => string;
 }
 
-interface Row<T> {
+interface Row<T> extends FieldFlag {
   value: Value<T>;
-  alias?: string;
-  description: string;
-  fallback?: string;
-  section?: string;
   configurable?: boolean;
   repeatable?: boolean;
 }
@@ -102,54 +82,59 @@ function setting<K extends keyof JobSettings, V extends Value<NonNullable<JobSet
   return { ...made, setting: { name, wording: (settings) => wording(settings[name]) } };
 }
 
+function retriesWording(retries: number): string {
+  return retries === 0 ? "no retries" : `${retries} ${retries === 1 ? "retry" : "retries"}`;
+}
+
+function backoffWording({ first_ms, factor, max_ms, jitter }: Backoff): string {
+  const growth = factor === 1 ? "" : ` ×${factor} to ${formatDuration(max_ms)}`;
+  const spread = jitter === DEFAULT_BACKOFF.jitter ? "" : ` ±${Math.round(jitter * 100)} %`;
+  return `backoff ${formatDuration(first_ms)}${growth}${spread}`;
+}
+
+function rangesWording(ranges: readonly ExitRange[]): string {
+  return ranges.map(([from, to]) => (from === to ? String(from) : `${from}-${to}`)).join(",");
+}
+
+const UNITS = ["B", "KiB", "MiB", "GiB"] as const;
+
+function bytesWording(bytes: number): string {
+  const power = bytes < 1 ? 0 : Math.min(UNITS.length - 1, Math.floor(Math.log2(bytes) / 10));
+  const value = bytes / 1024 ** power;
+  return `${Number.isInteger(value) ? value : value.toFixed(1)} ${UNITS[power]}`;
+}
+
 const RUNNING = "How it runs";
 const ORDER = "When it runs";
 
 export const JOB_FIELDS = {
-  argv: {
-    value: WORDS,
-    flag: null,
-    configurable: false,
-    repeatable: false,
-    set: (job, words) => (job.argv = words),
-  } as JobField<readonly string[]>,
+  argv: { ...field({ value: values.WORDS, description: "" }, (job, words) => (job.argv = words)), flag: null },
   shell: field(
-    { value: textValue("LINE"), alias: "c", description: "Run this line by sh -c instead of a command" },
+    { value: values.textValue("LINE"), alias: "c", description: "Run this line by sh -c instead of a command" },
     (job, line, name) => {
       if (line.trim() === "") throw new LeaseError("usage", `${name} is empty: write the line to run`);
       job.argv = ["sh", "-c", line];
     },
   ),
   queue: field(
-    {
-      value: QUEUE,
-      alias: "q",
-      description: "Queue to put it in",
-      fallback: DEFAULT_QUEUE,
-      configurable: true,
-    },
+    { value: values.QUEUE, alias: "q", description: "Queue to put it in", fallback: DEFAULT_QUEUE, configurable: true },
     (job, queue) => (job.queue = queue),
   ),
   task: field(
-    {
-      value: TASK,
-      alias: "t",
-      description: "Label to find, wait for and cancel it by",
-      configurable: true,
-    },
+    { value: values.TASK, alias: "t", description: "Label to find, wait for and cancel it by", configurable: true },
     (job, task) => (job.task = task),
   ),
   input: field(
-    { value: textValue("TEXT|@FILE|-", "at_file"), description: "What the job reads on its standard input" },
+    { value: values.textValue("TEXT|@FILE|-", "at_file"), description: "What the job reads on its standard input" },
     (job, text, name, context) => (job.input = context.input(text, name)),
   ),
   key: field(
-    { value: KEY, alias: "k", description: "At most one live job has this key" },
+    { value: values.KEY, alias: "k", description: "At most one live job has this key" },
     (job, key) => (job.key = key),
   ),
   if_exists: field(
     {
-      value: choice(["skip", "fail", "replace"]),
+      value: values.choice(["skip", "fail", "replace"]),
       description: "When a live job has the key: print its id, fail, or take its place",
       fallback: "skip",
       configurable: true,
@@ -158,7 +143,7 @@ export const JOB_FIELDS = {
   ),
   priority: field(
     {
-      value: integer(),
+      value: values.integer(),
       alias: "p",
       description: "Higher goes first",
       fallback: "0",
@@ -167,13 +152,16 @@ export const JOB_FIELDS = {
     },
     (job, priority) => (job.priority = priority),
   ),
-  delay: field({ value: DURATION, description: "Not before this time has passed", section: ORDER }, (job, delay_ms) => {
-    job.delay_ms = delay_ms;
-    job.run_at_ms = null;
-  }),
+  delay: field(
+    { value: values.DURATION, description: "Not before this time has passed", section: ORDER },
+    (job, delay_ms) => {
+      job.delay_ms = delay_ms;
+      job.run_at_ms = null;
+    },
+  ),
   at: field(
     {
-      value: textValue("MOMENT"),
+      value: values.textValue("MOMENT"),
       description: "Not before then: 18:30, tomorrow 9:00, 2026-12-24 18:00, or RFC 3339",
       section: ORDER,
     },
@@ -183,22 +171,22 @@ export const JOB_FIELDS = {
     },
   ),
   after: field(
-    { value: IDS, description: "Only when these jobs have completed", section: ORDER, repeatable: true },
+    { value: values.IDS, description: "Only when these jobs have completed", section: ORDER, repeatable: true },
     (job, ids) => (job.after = ids),
   ),
   after_any: field(
-    { value: IDS, description: "Only when these have ended, however", section: ORDER, repeatable: true },
+    { value: values.IDS, description: "Only when these have ended, however", section: ORDER, repeatable: true },
     (job, ids) => (job.after_any = ids),
   ),
   retries: setting(
     "retries",
-    { value: integer({ min: 0, max: 1_000_000 }), description: "Runs after the first", fallback: "3" },
+    { value: values.integer({ min: 0, max: 1_000_000 }), description: "Runs after the first", fallback: "3" },
     retriesWording,
   ),
   backoff: setting(
     "backoff",
     {
-      value: BACKOFF,
+      value: values.BACKOFF,
       description: "Pause before a retry, doubled each time: 1s, 1s..10m, fixed:30s, none",
       fallback: "1s..10m",
     },
@@ -207,7 +195,7 @@ export const JOB_FIELDS = {
   retry_on: setting(
     "retry_on",
     {
-      value: choice(["any", "lost"]),
+      value: values.choice(["any", "lost"]),
       description: "Retry after any failure, or only when the worker was lost",
       fallback: "any",
     },
@@ -215,27 +203,27 @@ export const JOB_FIELDS = {
   ),
   fatal_exit: setting(
     "fatal_exit",
-    { value: EXIT_RANGES, description: "Exit codes not to retry: 2,64-78" },
+    { value: values.EXIT_RANGES, description: "Exit codes not to retry: 2,64-78" },
     (ranges) => `exit ${rangesWording(ranges)} not retried`,
   ),
   timeout: setting(
     "timeout_ms",
-    { value: DURATION, description: "Hard limit of one run", fallback: "none" },
-    (ms) => `timeout ${ms === null ? "none" : durationWording(ms)}`,
+    { value: values.DURATION, description: "Hard limit of one run", fallback: "none" },
+    (ms) => `timeout ${ms === null ? "none" : formatDuration(ms)}`,
   ),
   lease: setting(
     "lease_ms",
     {
-      value: LEASE,
+      value: values.LEASE,
       description: "How long it may be silent before it counts as hung; auto learns it from earlier runs",
       fallback: "the worker's, 5m",
     },
-    (lease) => `lease ${lease === null ? "of the worker" : durationWording(lease)}`,
+    (lease) => `lease ${typeof lease === "number" ? formatDuration(lease) : (lease ?? "of the worker")}`,
   ),
   beat: setting(
     "beat",
     {
-      value: choice(BEATS),
+      value: values.choice(BEATS),
       description: "What proves that it works: any line, a line on stdout, just living, or `lease beat`",
       fallback: "the worker's, output",
     },
@@ -243,16 +231,16 @@ export const JOB_FIELDS = {
   ),
   pty: setting(
     "pty",
-    { value: SWITCH, description: "Give it a terminal, so that it does not buffer what it prints" },
+    { value: values.SWITCH, description: "Give it a terminal, so that it does not buffer what it prints" },
     (pty) => (pty ? "on a terminal (pty)" : "no terminal"),
   ),
   cwd: field(
-    { value: FOLDER, description: "Working folder", fallback: "this one", section: RUNNING },
+    { value: values.FOLDER, description: "Working folder", fallback: "this one", section: RUNNING },
     (job, folder, _name, context) => (job.cwd = context.folder(folder)),
   ),
   env: field(
     {
-      value: ENV,
+      value: values.ENV,
       description: "Variables to take along, a comma in a value as \\,; others come from the worker",
       section: RUNNING,
       configurable: true,
@@ -262,9 +250,8 @@ export const JOB_FIELDS = {
       const taken: Record<string, string> = { ...job.env };
       for (const [key, value] of Object.entries(variables)) {
         const text = value ?? (Object.hasOwn(env, key) ? env[key] : undefined);
-        if (text === undefined) {
+        if (text === undefined)
           throw new LeaseError("usage", `${name} ${key} is not set here: set it, or write ${key}=…`);
-        }
         taken[key] = text;
       }
       job.env = taken;
@@ -272,12 +259,12 @@ export const JOB_FIELDS = {
   ),
   log_limit: setting(
     "log_limit_bytes",
-    { value: SIZE, description: "Log to keep per run", fallback: "16MiB" },
+    { value: values.SIZE, description: "Log to keep per run", fallback: "16MiB" },
     (bytes) => `log up to ${bytesWording(bytes)}`,
   ),
   output_limit: setting(
     "output_limit_bytes",
-    { value: SIZE, description: "Result ($LEASE_OUTPUT) to keep", fallback: "1MiB" },
+    { value: values.SIZE, description: "Result ($LEASE_OUTPUT) to keep", fallback: "1MiB" },
     (bytes) => `output up to ${bytesWording(bytes)}`,
   ),
 } as const;

@@ -10,20 +10,13 @@ const LONGEST = 64;
 export function nearest(word: string, candidates: readonly string[]): string | null {
   if (word.length > LONGEST) return null;
   const typed = word.toLowerCase();
-  let best: { candidate: string; slips: number } | null = null;
-  for (const candidate of candidates) {
-    const slips = slipsBetween(typed, candidate.toLowerCase());
-    if (slips < (best?.slips ?? Number.POSITIVE_INFINITY)) best = { candidate, slips };
-  }
-  if (best !== null && best.slips <= allowed(word, best.candidate)) return best.candidate;
+  const slips = candidates.map((candidate) => slipsBetween(typed, candidate.toLowerCase()));
+  const fewest = slips.reduce((least, count) => Math.min(least, count), Number.POSITIVE_INFINITY);
+  const best = candidates[slips.indexOf(fewest)];
+  // One slip in three letters.
+  if (best !== undefined && fewest <= Math.floor(Math.max(word.length, best.length) / 3)) return best;
   if (typed.length < 3) return null;
   return candidates.find((candidate) => candidate.toLowerCase().startsWith(typed)) ?? null;
-}
-
-/** One slip in three letters; a single letter is no help in guessing. */
-function allowed(word: string, candidate: string): number {
-  const length = Math.max(word.length, candidate.length);
-  return length < 3 ? 0 : Math.floor(length / 3);
 }
 
 /** Edits from one word to the other, a swap of neighbours counting once (optimal string alignment). */
@@ -35,13 +28,9 @@ function slipsBetween(a: string, b: string): number {
     for (let column = 1; column <= b.length; column += 1) {
       const same = a[row - 1] === b[column - 1];
       const swapped = row > 1 && column > 1 && a[row - 1] === b[column - 2] && a[row - 2] === b[column - 1];
-      const edits = [
-        (previous[column] ?? 0) + 1,
-        (current[column - 1] ?? 0) + 1,
-        (previous[column - 1] ?? 0) + (same ? 0 : 1),
-      ];
-      if (swapped) edits.push((before[column - 2] ?? 0) + 1);
-      current.push(Math.min(...edits));
+      const added = Math.min(previous[column] ?? 0, current[column - 1] ?? 0) + 1;
+      const wrong = (previous[column - 1] ?? 0) + (same ? 0 : 1);
+      current.push(Math.min(added, wrong, swapped ? (before[column - 2] ?? 0) + 1 : added));
     }
     before = previous;
     previous = current;

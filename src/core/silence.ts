@@ -44,8 +44,8 @@ export function nextDuty(state: SilenceState): { duty: Duty; at_ms: number } {
   // After a pause of the whole worker everything is overdue at once, and only this can't wait.
   if (state.now_ms >= fence.at_ms) return fence;
   const duties: { duty: Duty; at_ms: number }[] = [fence];
-  if (!state.stopping) {
-    if (state.timeout_at_ms !== null) duties.push({ duty: "stop_timeout", at_ms: state.timeout_at_ms });
+  if (!state.stopping && state.timeout_at_ms !== null) {
+    duties.push({ duty: "stop_timeout", at_ms: state.timeout_at_ms });
   }
   if (!state.stopping && state.asking !== true) {
     if (!state.warned) duties.push({ duty: "warn", at_ms: last_beat_ms + lease_ms / 2 });

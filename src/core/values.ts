@@ -9,8 +9,7 @@
 import * as v from "valibot";
 import { formatDuration, readDuration } from "./duration.ts";
 import { LeaseError } from "./errors.ts";
-import type { Backoff, ExitRange } from "./retry.ts";
-import { DEFAULT_BACKOFF } from "./retry.ts";
+import { DEFAULT_BACKOFF, type Backoff, type ExitRange } from "./retry.ts";
 
 /** Where the words come from that a shell can offer. `queues`, `tasks` and `ids` are asked of the store. */
 export type Completer = "none" | "files" | "folders" | "at_file" | "program" | "queues" | "tasks" | "ids";
@@ -65,26 +64,19 @@ function text<T>(parse: (text: string) => Parsed<T>): v.GenericSchema<string, T>
 }
 
 const numeral = v.union([v.string(), v.pipe(v.number(), v.transform(String))], "a number");
-const numerals = v.union(
-  [
-    v.pipe(
-      v.array(numeral),
-      v.transform((parts) => parts.join(",")),
-    ),
-    numeral,
-  ],
-  "a number, or a list of them",
+const numerals = v.pipe(
+  v.union([v.array(numeral), numeral], "a number, or a list of them"),
+  v.transform((given) => (typeof given === "string" ? given : given.join(","))),
 );
 
-type JsonForm = v.GenericSchema<unknown, string>;
+interface More<T> extends Partial<Omit<Value<T>, "hint" | "schema">> {
+  /** What of JSON is read like text, unless `json` says it all. */
+  from?: v.GenericSchema<unknown, string>;
+}
 
-function kind<T>(
-  hint: string,
-  schema: v.GenericSchema<string, T>,
-  more: { json?: JsonForm; completer?: Completer; words?: readonly string[] } = {},
-): Value<T> {
-  const { json = v.string("text"), completer = "none", words = [] } = more;
-  return { hint, schema, json: v.pipe(json, schema), completer, words };
+function kind<T>(hint: string, schema: v.GenericSchema<string, T>, more: More<T> = {}): Value<T> {
+  const { from = v.string("text"), ...rest } = more;
+  return { hint, schema, json: v.pipe(from, schema), completer: "none", words: [], ...rest };
 }
 
 /** Any text; what it means is looked up elsewhere. */
@@ -113,7 +105,7 @@ export function integer(range: { min?: number; max?: number } = {}): Value<numbe
     if (Number.isSafeInteger(value) && value >= min && value <= max) return { value };
     return { problem: `is not a whole number${from}` };
   };
-  return kind("N", text(parse), { json: numeral });
+  return kind("N", text(parse), { from: numeral });
 }
 
 export const COUNT = integer({ min: 1 });
@@ -124,63 +116,43 @@ function percent(given: string): Parsed<number> {
   return value >= 0 && value <= 100 ? { value } : { problem: "is not a percentage from 0 to 100" };
 }
 
-export const PERCENT = kind("PERCENT", text(percent), { json: numeral });
+export const PERCENT = kind("PERCENT", text(percent), { from: numeral });
 
 export function choice<const T extends string>(options: readonly T[]): Choice<T> {
   const schema = v.picklist(options, `one of ${options.join(", ")}`);
-  return { hint: options.join("|"), schema, json: schema, completer: "none", words: options, options };
+  return { ...kind<T>(options.join("|"), schema, { json: schema, words: options }), options };
 }
 
 /** A flag without a value; true or false elsewhere. */
-const flag = v.boolean("true or false");
-export const SWITCH: Value<boolean> = {
-  hint: "",
-  schema: v.pipe(
-    v.string(),
-    v.transform((word) => word === "true"),
-  ),
-  json: flag,
-  completer: "none",
-  words: [],
-};
+export const SWITCH = kind(
+  "",
+  text((given) => ({ value: given === "true" })),
+  { json: v.boolean("true or false") },
+);
 
 const WORD_LIST = 'a list of words: ["echo", "hi"]';
 /** Half a character has no bytes that a program could be given. */
 const word = v.custom<string>((given) => typeof given === "string" && given.isWellFormed(), WORD_LIST);
-
+const oneWord = text<readonly string[]>((given) => ({ value: [given] }));
 /** A command line, word by word. */
-export const WORDS: Value<readonly string[]> = {
-  hint: "WORDS",
-  schema: v.pipe(
-    v.string(),
-    v.transform((one) => [one]),
-  ),
-  json: v.array(word, WORD_LIST),
-  completer: "program",
-  words: [],
-};
+export const WORDS = kind("WORDS", oneWord, { json: v.array(word, WORD_LIST), completer: "program" });
 
 const timeText = v.string('a time as text: "30s"');
 
-function duration(given: string): Parsed<number> {
-  return readDuration(given);
+export const DURATION = kind("TIME", text(readDuration), { from: timeText });
+/** How long ago. */
+export const AGE: Value<number> = { ...DURATION, hint: "AGE" };
+
+/** A duration, or a word that stands for something else. */
+function durationOr<T>(special: string, meaning: T): Value<number | T> {
+  const parse = (given: string) => (given === special ? { value: meaning } : readDuration(given));
+  return kind(`TIME|${special}`, text<number | T>(parse), { from: timeText, words: [special] });
 }
 
-export const DURATION = kind("TIME", text(duration), { json: timeText });
-/** How long ago. */
-export const AGE = kind("AGE", text(duration), { json: timeText });
 /** `auto` is learned from earlier runs. */
-export const LEASE = kind<number | "auto">(
-  "TIME|auto",
-  text<number | "auto">((given) => (given === "auto" ? { value: "auto" } : duration(given))),
-  { json: timeText, words: ["auto"] },
-);
+export const LEASE = durationOr("auto", "auto" as const);
 /** `never` is null. */
-export const GRACE = kind<number | null>(
-  "TIME|never",
-  text<number | null>((given) => (given === "never" ? { value: null } : duration(given))),
-  { json: timeText, words: ["never"] },
-);
+export const GRACE = durationOr("never", null);
 
 const BYTE_UNITS: Readonly<Record<string, number>> = { "": 1, k: 2 ** 10, m: 2 ** 20, g: 2 ** 30 };
 
@@ -193,24 +165,30 @@ function bytes(given: string): Parsed<number> {
   return { problem: "is not a size up to 1GiB: write 4096, 64k or 16MiB" };
 }
 
-export const SIZE = kind("SIZE", text(bytes), { json: numeral });
+export const SIZE = kind("SIZE", text(bytes), { from: numeral });
+
+/** `9` or `9-12`: both ends; null when it is neither, or ends before it begins. */
+function ends(given: string, most_digits: number): ExitRange | null {
+  const match = /^(\d+)(?:-(\d+))?$/.exec(given);
+  const [, from = "", to = from] = match ?? [];
+  const fits = match !== null && Math.max(from.length, to.length) <= most_digits && Number(from) <= Number(to);
+  return fits ? [Number(from), Number(to)] : null;
+}
 
 /** `2,64-78`. */
 function exitCodes(given: string): Parsed<ExitRange[]> {
   const value: ExitRange[] = [];
   for (const part of given.split(",")) {
-    const match = /^(\d{1,3})(?:-(\d{1,3}))?$/.exec(part.trim());
-    const from = Number(match?.[1]);
-    const to = Number(match?.[2] ?? match?.[1]);
-    if (match === null || from > to || to > 255) {
+    const codes = ends(part.trim(), 3);
+    if (codes === null || codes[1] > 255) {
       return { problem: "is not a list of exit codes: write 2,64-78 (0 to 255)" };
     }
-    value.push([from, to]);
+    value.push(codes);
   }
   return { value };
 }
 
-export const EXIT_RANGES = kind<readonly ExitRange[]>("CODES", text(exitCodes), { json: numerals });
+export const EXIT_RANGES = kind<readonly ExitRange[]>("CODES", text(exitCodes), { from: numerals });
 
 const MOST_IDS = 1_000_000;
 
@@ -218,12 +196,8 @@ const MOST_IDS = 1_000_000;
 function ids(given: string): Parsed<number[]> {
   const found = new Set<number>();
   for (const part of given.split(/[,\s]/).filter((item) => item !== "")) {
-    const match = /^(\d{1,15})(?:-(\d{1,15}))?$/.exec(part);
-    const from = Number(match?.[1]);
-    const to = Number(match?.[2] ?? match?.[1]);
-    if (match === null || from < 1 || from > to) {
-      return { problem: "is not a job id: write 7, or 9-12 for a range", about: part };
-    }
+    const [from, to] = ends(part, 15) ?? [0, 0];
+    if (from < 1) return { problem: "is not a job id: write 7, or 9-12 for a range", about: part };
     if (to - from + found.size >= MOST_IDS) return { problem: "is too many jobs at once", about: part };
     for (let id = from; id <= to; id++) found.add(id);
   }
@@ -231,7 +205,7 @@ function ids(given: string): Parsed<number[]> {
   return { value: [...found] };
 }
 
-export const IDS = kind("IDS", text(ids), { json: numerals, completer: "ids" });
+export const IDS = kind("IDS", text(ids), { from: numerals, completer: "ids" });
 
 /** `5s` (doubling from there), `1s..10m` (doubling, with a longest), `fixed:30s`, `none`. */
 function backoff(given: string): Parsed<Backoff> {
@@ -239,18 +213,18 @@ function backoff(given: string): Parsed<Backoff> {
   const fixed = given.startsWith("fixed:");
   const [first = "", most, ...more] = fixed ? [given.slice("fixed:".length)] : given.split("..");
   if (more.length > 0) return { problem: "has more than two ends: write 1s..10m" };
-  const begin = duration(first);
+  const begin = readDuration(first);
   if ("problem" in begin) return begin;
   const first_ms = begin.value;
   if (fixed) return { value: { ...DEFAULT_BACKOFF, first_ms, max_ms: first_ms, factor: 1 } };
-  const end = most === undefined ? { value: Math.max(DEFAULT_BACKOFF.max_ms, first_ms) } : duration(most);
+  const end = most === undefined ? { value: Math.max(DEFAULT_BACKOFF.max_ms, first_ms) } : readDuration(most);
   if ("problem" in end) return end;
   if (end.value >= first_ms) return { value: { ...DEFAULT_BACKOFF, first_ms, max_ms: end.value } };
   const [from, to] = [formatDuration(first_ms), formatDuration(end.value)];
   return { problem: `begins above its end: ${from} is more than ${to}` };
 }
 
-export const BACKOFF = kind("TIMES", text(backoff), { json: timeText });
+export const BACKOFF = kind("TIMES", text(backoff), { from: timeText });
 
 /** A variable by name: with its value, or (null) as it is where the job is made. */
 export type Variables = Readonly<Record<string, string | null>>;
@@ -277,14 +251,9 @@ const variableMap = v.pipe(
   v.record(v.string(), v.string(MAP), MAP),
 );
 
-export const ENV: Value<Variables> = {
-  hint: "A,B=1",
-  schema: variablesText,
-  // Not a union: that would say what it takes instead of what is wrong with the text.
-  json: v.lazy((given) => (typeof given === "string" ? variablesText : variableMap)),
-  completer: "none",
-  words: [],
-};
+// Not a union: that would say what it takes instead of what is wrong with the text.
+const variablesJson = v.lazy((given) => (typeof given === "string" ? variablesText : variableMap));
+export const ENV: Value<Variables> = kind("A,B=1", variablesText, { json: variablesJson });
 
 const MOMENT = /^\d{4}-\d\d-\d\d(?:[Tt ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:[Zz]|[+-]\d\d:\d\d)?)?$/;
 
@@ -295,7 +264,7 @@ export type Since = (now_ms: number) => number;
 function since(given: string): Parsed<Since> {
   const trimmed = given.trim();
   if (!/^\d{4}-/.test(trimmed)) {
-    const ago = duration(given);
+    const ago = readDuration(given);
     return "value" in ago ? { value: (now_ms) => now_ms - ago.value } : ago;
   }
   const at_ms = MOMENT.test(trimmed) ? Date.parse(trimmed.length === 10 ? `${trimmed}T00:00` : trimmed) : Number.NaN;

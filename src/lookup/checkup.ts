@@ -5,7 +5,7 @@ import type { QueueCount, WorkerRecord } from "../core/records.ts";
 import { host, isProvenDead, runningFor_ms } from "../platform/machine.ts";
 import type { ExpiredLease, Finding } from "../store/queries.ts";
 import type { Store } from "../store/store.ts";
-import { quote } from "../view/quote.ts";
+import { quote } from "../view/text.ts";
 import { workerState } from "../view/workers.ts";
 import { VERSION } from "../platform/build_info.ts";
 

@@ -1,7 +1,7 @@
 /** The platform on Bun: `bun:sqlite`, `Bun.spawn`, `Bun.Terminal`. */
 
 import { constants, Database } from "bun:sqlite";
-import { quickFiles } from "./quick_files.ts";
+import { quickFiles } from "./libc.ts";
 import type * as Spawning from "./bun_spawn.ts";
 import type { Platform, SqlRow, SqlValue } from "./platform.ts";
 

@@ -1,6 +1,6 @@
 /** Children on Bun: `Bun.spawn` with pipes of our own, or a terminal. */
 
-import { anyBytes, closeAll, openPipes, readWhatIsThere, type Pipe } from "./pipes.ts";
+import { anyBytes, closeAll, openPipes, readWhatIsThere, type Pipes } from "./libc.ts";
 import type { Child, SpawnOptions, Stream } from "./platform.ts";
 
 /**
@@ -14,15 +14,14 @@ const LOOKS = 5;
 export function spawnWithPipes(options: SpawnOptions): Child {
   const pipes = openPipes();
   if (pipes === null) return spawnWithSockets(options);
-  const read_fds = pipes.map(({ read_fd }) => read_fd);
+  const [stdout, stderr] = pipes;
   try {
-    const [stdout, stderr] = pipes;
     return readLate(start(options, stdout.write_fd, stderr.write_fd), pipes, options);
   } catch (error) {
-    closeAll(read_fds);
+    closeAll([stdout.read_fd, stderr.read_fd]);
     throw error;
   } finally {
-    closeAll(pipes.map(({ write_fd }) => write_fd));
+    closeAll([stdout.write_fd, stderr.write_fd]);
   }
 }
 
@@ -39,7 +38,7 @@ function start(options: SpawnOptions, stdout: "pipe" | number, stderr: "pipe" | 
   });
 }
 
-function readLate(child: Bun.Subprocess, pipes: readonly [Pipe, Pipe], { onOutput }: SpawnOptions): Child {
+function readLate(child: Bun.Subprocess, pipes: Pipes, { onOutput }: SpawnOptions): Child {
   const drained = Promise.withResolvers<void>();
   let reading: Reading | null = null;
   const release = () => {
@@ -48,10 +47,8 @@ function readLate(child: Bun.Subprocess, pipes: readonly [Pipe, Pipe], { onOutpu
     drained.resolve();
   };
   const attach = () => {
-    reading = readAll(
-      pipes.map(({ read_fd }) => Bun.file(read_fd).stream()),
-      onOutput,
-    );
+    const streams = pipes.map(({ read_fd }) => Bun.file(read_fd).stream());
+    reading = readAll(streams, onOutput);
     void reading.drained.then(release);
   };
   let looks = 0;
@@ -126,9 +123,11 @@ export function spawnInTerminal(options: SpawnOptions): Child {
     },
   });
   const { terminal } = child;
-  if (options.input !== null) terminal?.write(options.input);
-  // End of file, as a person types it: a program that reads its input must not wait for more.
-  if (options.input !== null) terminal?.write("\x04");
+  if (options.input !== null) {
+    terminal?.write(options.input);
+    // End of file, as a person types it: a program that reads its input must not wait for more.
+    terminal?.write("\x04");
+  }
   return {
     pid: child.pid,
     exited: child.exited.then(() => exitOf(child.exitCode, child.signalCode)),

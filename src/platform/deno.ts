@@ -5,7 +5,7 @@ import process from "node:process";
 import { DatabaseSync } from "node:sqlite";
 import { deflateRawSync, inflateRawSync } from "node:zlib";
 import { LeaseError } from "../core/errors.ts";
-import type { Platform, SqlRow } from "./platform.ts";
+import type { Child, Platform, SqlRow } from "./platform.ts";
 
 export const platform: Platform = {
   runtime: `deno ${process.versions["deno"] ?? ""}`,
@@ -36,12 +36,9 @@ export const platform: Platform = {
   deflate: (bytes) => deflateRawSync(bytes, { level: 1 }),
   inflate: (bytes) => inflateRawSync(bytes),
 
-  spawn(options) {
-    if (options.pty) {
-      return Promise.reject(
-        new LeaseError("unsupported", "--pty needs the compiled lease: Deno can't make a terminal for a job"),
-      );
-    }
+  async spawn(options) {
+    if (options.pty)
+      throw new LeaseError("unsupported", "--pty needs the compiled lease: Deno can't make a terminal for a job");
     const [command = "", ...args] = options.argv;
     const child = spawn(command, args, { cwd: options.cwd, env: { ...options.env }, detached: true });
     for (const name of ["stdout", "stderr"] as const) {
@@ -58,18 +55,16 @@ export const platform: Platform = {
     child.stdin.end(options.input ?? undefined);
     const ended = (stream: NodeJS.ReadableStream) => new Promise<void>((done) => stream.once("close", () => done()));
     const drained = Promise.all([ended(child.stdout), ended(child.stderr)]).then(() => {});
-    return new Promise((resolve, reject) => {
-      const exited = new Promise<{ exit_code: number | null; signal: string | null }>((done) => {
-        child.once("exit", (exit_code, signal) => done({ exit_code, signal }));
-      });
-      child.once("error", reject);
-      child.once("spawn", () => {
-        const abandonOutput = () => {
-          child.stdout.destroy();
-          child.stderr.destroy();
-        };
-        resolve({ pid: child.pid as number, exited, drained, abandonOutput });
-      });
-    });
+    const exited = Promise.withResolvers<Awaited<Child["exited"]>>();
+    child.once("exit", (exit_code, signal) => exited.resolve({ exit_code, signal }));
+    const abandonOutput = () => {
+      child.stdout.destroy();
+      child.stderr.destroy();
+    };
+    const started = Promise.withResolvers<void>();
+    child.once("error", started.reject);
+    child.once("spawn", started.resolve);
+    await started.promise;
+    return { pid: child.pid as number, exited: exited.promise, drained, abandonOutput };
   },
 };

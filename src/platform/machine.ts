@@ -22,16 +22,8 @@ let boot_id: string | undefined;
  * machine: two may have the same name, and the boot of the one says nothing about the other.
  */
 export function bootId(): string {
-  boot_id ??= `${machineBoot()}/${pidNamespace()}/${readOrNull("/etc/machine-id")?.trim() ?? ""}`;
-  return boot_id;
-}
-
-function pidNamespace(): string {
-  try {
-    return readlinkSync("/proc/self/ns/pid");
-  } catch {
-    return "";
-  }
+  const namespace = () => orNull(() => readlinkSync("/proc/self/ns/pid")) ?? "";
+  return (boot_id ??= `${machineBoot()}/${namespace()}/${readOrNull("/etc/machine-id")?.trim() ?? ""}`);
 }
 
 const bootOf = (id: string): string => id.split("/", 1)[0] ?? id;
@@ -93,13 +85,8 @@ export function* environments(): Generator<{ pid: number; environment: readonly 
 }
 
 function livingProcesses(): number[] | null {
-  try {
-    return readdirSync("/proc")
-      .filter((name) => /^\d+$/.test(name))
-      .map(Number);
-  } catch {
-    return null;
-  }
+  const names = orNull(() => readdirSync("/proc"));
+  return names?.filter((name) => /^\d+$/.test(name)).map(Number) ?? null;
 }
 
 /** True only with proof: on this boot of this machine the pid is gone, or belongs to a younger process. */
@@ -128,9 +115,11 @@ export function runningFor_ms(identity: ProcessIdentity): number | null {
   return uptime_s * 1_000 - identity.pid_started * TICK_MS;
 }
 
-function readOrNull(path: string): string | null {
+const readOrNull = (path: string): string | null => orNull(() => readFileSync(path, "latin1"));
+
+function orNull<T>(read: () => T): T | null {
   try {
-    return readFileSync(path, "latin1");
+    return read();
   } catch {
     return null;
   }

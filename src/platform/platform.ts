@@ -1,7 +1,14 @@
 /**
- * What differs between Bun and Deno, and nothing else. Code imports `#platform`; package.json picks the file by the
- * runtime's condition, so no code asks which runtime it is on.
+ * What differs between Bun and Deno. Code imports `#platform`; package.json picks the file by the runtime's condition,
+ * so no code asks which runtime it is on. Beside it what both have, but is loaded when it is asked for and not before:
+ * every start pays for what it loads.
  */
+
+import process from "node:process";
+
+export const lazyFs = () => process.getBuiltinModule("node:fs");
+export const lazyUtil = () => process.getBuiltinModule("node:util");
+export const lazyPath = () => process.getBuiltinModule("node:path");
 
 export type SqlValue = string | number | null | Uint8Array;
 export type SqlRow = Record<string, SqlValue>;
@@ -48,7 +55,7 @@ export interface Child {
   abandonOutput(): void;
 }
 
-/** Files without node:fs, see quick_files.ts; null where it has to be asked. */
+/** Files without node:fs, see libc.ts; null where it has to be asked. */
 export interface QuickFiles {
   stat(path: string): { mode: number; uid: number; size: number } | null;
   /** The type of the file system, as statfs(2) numbers them. */

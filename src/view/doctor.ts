@@ -37,13 +37,10 @@ export function diagnosisJson(diagnosis: Diagnosis) {
   return {
     healthy: isHealthy(diagnosis),
     findings: diagnosis.findings.map(({ name, level, value, advice }) => ({ name, level, value, advice })),
-    settings: diagnosis.settings.map((setting) => ({
-      command: setting.command,
-      name: setting.name,
-      value: valueText(setting),
-      from: setting.from,
-      place: setting.place,
-    })),
+    settings: diagnosis.settings.map((setting) => {
+      const { command, name, from, place } = setting;
+      return { command, name, value: valueText(setting), from, place };
+    }),
   };
 }
 
@@ -83,17 +80,12 @@ function findingText({ name, level, value, advice }: Finding, name_width: number
 }
 
 function settingColumns({ paint }: Screen): Column<EffectiveSetting>[] {
+  const origin = ({ from, place }: EffectiveSetting) =>
+    from === "default" ? { text: from, style: paint.dim } : { text: place ?? from, style: paint.cyan };
   return [
     { title: "SETTING", cell: ({ command, name }) => (command === null ? name : `${command}.${name}`) },
-    { title: "VALUE", cell: (setting) => valueText(setting), shrink_to: 12 },
-    {
-      title: "FROM",
-      cell: ({ from, place }) => {
-        if (from === "default") return { text: from, style: paint.dim };
-        return { text: place ?? from, style: paint.cyan };
-      },
-      shrink_to: 12,
-    },
+    { title: "VALUE", cell: valueText, shrink_to: 12 },
+    { title: "FROM", cell: origin, shrink_to: 12 },
   ];
 }
 

@@ -7,15 +7,13 @@ import { DEFAULT_QUEUE, DEFAULT_SETTINGS, isFinished, shownState, type Job, type
 import { formatDuration } from "../core/duration.ts";
 import { RUNS_NEEDED, subjectOf, UNLEARNED_LEASE_MS, type Learned } from "../core/learning.ts";
 import type { AttemptRecord, Checkpoint } from "../core/records.ts";
-import { attemptColumns } from "./attempts.ts";
-import { checkpointColumns } from "./checkpoints.ts";
+import { attemptColumns, checkpointColumns } from "./lists.ts";
 import { bar } from "./progress.ts";
-import { commandText, inputText, quote } from "./quote.ts";
 import type { Parent } from "./reason.ts";
 import { JOB_FIELD_NAMES, jobField } from "../core/job_fields.ts";
 import { paintState, type Screen } from "./style.ts";
 import { renderPairs, renderTable } from "./table.ts";
-import { outputLine, truncate, visible } from "./text.ts";
+import { commandText, inputText, outputLine, quote, truncate, visible } from "./text.ts";
 import { readable, relative } from "./time.ts";
 
 export interface JobPage {
@@ -58,10 +56,8 @@ function section(title: string, body: string, { paint }: Screen): string {
 }
 
 function lastLines(lines: readonly string[], { paint, width }: Screen): string {
-  return lines
-    .map((line) => outputLine(line))
-    .map((line) => `${paint.dim("│")} ${width === null ? line : truncate(line, Math.max(1, width - 2))}`)
-    .join("\n");
+  const room = width === null ? Number.POSITIVE_INFINITY : Math.max(1, width - 2);
+  return lines.map((line) => `${paint.dim("│")} ${truncate(outputLine(line), room)}`).join("\n");
 }
 
 function facts(page: JobPage, screen: Screen): [string, string][] {
@@ -126,18 +122,16 @@ function moments(job: Job, { now_ms }: Screen): [string, string | null][] {
 function progressText(job: Job, { paint }: Screen): string | null {
   if (job.progress === null && job.message === null) return null;
   const shown = job.progress === null ? [] : [bar(job.progress / 100, BAR_COLUMNS, paint), `${job.progress} %`];
-  return [...shown, ...(job.message === null ? [] : [visible(job.message)])].join(" ");
+  if (job.message !== null) shown.push(visible(job.message));
+  return shown.join(" ");
 }
 
 /** As a person reads them, only where they differ from what everybody gets. */
 export function changedSettings(settings: JobSettings): string[] {
   return JOB_FIELD_NAMES.flatMap((field) => {
     const { setting } = jobField(field);
-    if (setting === undefined || same(settings[setting.name], DEFAULT_SETTINGS[setting.name])) return [];
-    return [setting.wording(settings)];
+    if (setting === undefined) return [];
+    const [own, usual] = [settings, DEFAULT_SETTINGS].map((all) => JSON.stringify(all[setting.name]));
+    return own === usual ? [] : [setting.wording(settings)];
   });
-}
-
-function same(a: unknown, b: unknown): boolean {
-  return JSON.stringify(a) === JSON.stringify(b);
 }

@@ -1,16 +1,19 @@
 /**
- * The JSON that every command prints: flat objects, snake_case, RFC 3339 times in UTC, absent values null. The names
- * are a promise to scripts: adding one is fine, changing or removing one needs a new SCHEMA.
+ * What scripts read. JSON: flat objects, snake_case, RFC 3339 times in UTC, absent values null. The names are a promise:
+ * adding one is fine, changing or removing one needs a new SCHEMA.
+ *
+ * Lists for pipes as TSV: a header, then one line per row, values between tabs. The names are those of the JSON, the
+ * columns never depend on what is in the list, and `cut -f1` is a list of ids.
  */
 
 import { isFinished, retriesLeft, shownState, type Job } from "../core/job.ts";
-import type { Learned } from "../core/learning.ts";
 import type { AttemptRecord, Checkpoint, RecoveryTotals } from "../core/records.ts";
-import { isStale } from "./leases.ts";
+import type { JobPage } from "./job.ts";
+import { isStale, runtimeOf, type JobRow } from "./lists.ts";
 import { recoveryRate, type Overview } from "./overview.ts";
-import { QUEUE_STATES, type QueueSummary } from "./queues.ts";
+import { countStates, type QueueSummary } from "./queues.ts";
 import { ownReason } from "./reason.ts";
-import { visibleJson } from "./text.ts";
+import { commandText, visible, visibleJson } from "./text.ts";
 import { rfc3339 } from "./time.ts";
 import { slotsOf, workerState, type WorkerRow } from "./workers.ts";
 
@@ -53,68 +56,33 @@ export function jobJson(job: Job, reason: string | null = ownReason(job)) {
   };
 }
 
-export function attemptJson(attempt: AttemptRecord) {
-  return {
-    attempt: attempt.attempt,
-    token: attempt.token,
-    worker: attempt.worker,
-    host: attempt.host,
-    pid: attempt.process?.pid ?? null,
-    started_at: time(attempt.started_at_ms),
-    ended_at: time(attempt.ended_at_ms),
-    cause: attempt.end?.cause ?? null,
-    exit_code: attempt.end?.exit_code ?? null,
-    signal: attempt.end?.signal ?? null,
-    last_line: attempt.end?.last_line ?? null,
-    beats: attempt.beats,
-  };
+export function attemptJson({ attempt, token, worker, host, process, beats, end, ...when }: AttemptRecord) {
+  const { cause = null, exit_code = null, signal = null, last_line = null } = end ?? {};
+  const times = { started_at: time(when.started_at_ms), ended_at: time(when.ended_at_ms) };
+  const pid = process?.pid ?? null;
+  return { attempt, token, worker, host, pid, ...times, cause, exit_code, signal, last_line, beats };
 }
 
-export function checkpointJson(checkpoint: Checkpoint) {
-  return {
-    id: checkpoint.id,
-    job: checkpoint.job,
-    task: checkpoint.task,
-    kind: checkpoint.kind,
-    token: checkpoint.token,
-    at: time(checkpoint.at_ms),
-    text: checkpoint.text,
-  };
+export function checkpointJson({ id, job, task, kind, token, at_ms, text }: Checkpoint) {
+  return { id, job, task, kind, token, at: time(at_ms), text };
 }
 
 export function workerJson(row: WorkerRow, now_ms: number) {
   const { worker, held } = row;
+  const { id, name, host, process, version, queues, task, slots, completed, failed } = worker;
   const { idle, processing, draining, stopped } = slotsOf(row);
-  return {
-    id: worker.id,
-    name: worker.name,
-    state: workerState(worker, now_ms),
-    host: worker.host,
-    pid: worker.process.pid,
-    version: worker.version,
-    queues: worker.queues,
-    task: worker.task,
-    slots: worker.slots,
-    slots_idle: idle,
-    slots_processing: processing,
-    slots_draining: draining,
-    slots_stopped: stopped,
-    completed: worker.completed,
-    failed: worker.failed,
-    current: held.map(({ id, token, last_beat_at_ms }) => ({
-      job: id,
-      attempt: token,
-      last_beat_at: time(last_beat_at_ms),
-    })),
-    started_at: time(worker.started_at_ms),
-    seen_at: time(worker.seen_at_ms),
-    stopped_at: time(worker.stopped_at_ms),
-  };
+  const current = held.map(({ id: job, token, last_beat_at_ms }) => {
+    return { job, attempt: token, last_beat_at: time(last_beat_at_ms) };
+  });
+  const about = { id, name, state: workerState(worker, now_ms), host, pid: process.pid, version, queues, task, slots };
+  const busy = { slots_idle: idle, slots_processing: processing, slots_draining: draining, slots_stopped: stopped };
+  const [started_at, seen_at] = [time(worker.started_at_ms), time(worker.seen_at_ms)];
+  const stopped_at = time(worker.stopped_at_ms);
+  return { ...about, ...busy, completed, failed, current, started_at, seen_at, stopped_at };
 }
 
 export function queueJson({ queue, paused, workers, counts }: QueueSummary) {
-  const states = Object.fromEntries(QUEUE_STATES.map((name) => [name, counts[name]])) as QueueSummary["counts"];
-  return { queue, paused, workers, ...states };
+  return { queue, paused, workers, ...countStates((state) => counts[state]) };
 }
 
 /** In the overview jobs are counted by their stored state, which is what can be counted at once. */
@@ -127,67 +95,49 @@ function queueTotalsJson(queue: QueueSummary) {
 export function leaseJson(job: Job, now_ms: number) {
   const { id, state, queue, task, token, holder, expires_at, last_beat_at, started_at } = jobJson(job);
   const stale = isStale(job, now_ms);
-  const expires_at_ms = job.state.name === "running" ? job.state.expires_at_ms : null;
-  return {
-    id,
-    state,
-    queue,
-    task,
-    token,
-    holder,
-    stale,
-    expires_at,
-    last_beat_at,
+  const expires_at_ms = stale && job.state.name === "running" ? job.state.expires_at_ms : null;
+  const since = {
     minutes_since_beat: minutesSince(job.last_beat_at_ms, now_ms),
-    minutes_since_expiry: stale ? minutesSince(expires_at_ms, now_ms) : null,
-    started_at,
+    minutes_since_expiry: minutesSince(expires_at_ms, now_ms),
   };
+  return { id, state, queue, task, token, holder, stale, expires_at, last_beat_at, ...since, started_at };
 }
 
 function minutesSince(at_ms: number | null, now_ms: number): number | null {
   return at_ms === null ? null : Math.round(Math.max(0, now_ms - at_ms) / 600) / 100;
 }
 
-interface Detail {
-  reason: string | null;
-  learned: Learned | null;
-  attempts: readonly AttemptRecord[];
-  checkpoints: readonly Checkpoint[];
-  show_env: boolean;
-}
+type Detail = Pick<JobPage, "reason" | "learned" | "attempts" | "checkpoints" | "show_env">;
 
 /** What `inspect ID --json` prints. */
 export function jobDetailJson(job: Job, { reason, learned, attempts, checkpoints, show_env }: Detail) {
+  const { runs, gap_ms, lease_ms } = learned ?? {};
   return {
     ...jobJson(job, reason),
     ...(show_env ? { env: job.env } : {}),
-    ...(learned === null
-      ? {}
-      : { learned: { runs: learned.runs, gap_ms: learned.gap_ms, lease_ms: learned.lease_ms } }),
+    ...(learned === null ? {} : { learned: { runs, gap_ms, lease_ms } }),
     history: attempts.map(attemptJson),
     checkpoints: checkpoints.map(checkpointJson),
   };
 }
 
 /** What `inspect --json` prints. */
-export function overviewJson(overview: Overview, now_ms: number) {
+export function overviewJson({ queues, workers, leases, retries, recovery, failures }: Overview, now_ms: number) {
+  const { held, stale, next_expires_at_ms } = leases;
   return {
     schema: SCHEMA,
-    queues: overview.queues.map(queueTotalsJson),
-    workers: overview.workers.map((row) => workerJson(row, now_ms)),
-    leases: {
-      held: overview.leases.held,
-      stale: overview.leases.stale,
-      next_expires_at: time(overview.leases.next_expires_at_ms),
-    },
-    retries: overview.retries,
-    recovery: overview.recovery === null ? null : recoveryJson(overview.recovery),
-    failures: overview.failures.map((job) => jobJson(job)),
+    queues: queues.map(queueTotalsJson),
+    workers: workers.map((row) => workerJson(row, now_ms)),
+    leases: { held, stale, next_expires_at: time(next_expires_at_ms) },
+    retries,
+    recovery: recovery === null ? null : recoveryJson(recovery),
+    failures: failures.map((job) => jobJson(job)),
   };
 }
 
-function recoveryJson({ last_at_ms, ...totals }: RecoveryTotals) {
-  return { ...totals, rate: recoveryRate({ ...totals, last_at_ms }), last_at: time(last_at_ms) };
+function recoveryJson(recovery: RecoveryTotals) {
+  const { last_at_ms, ...totals } = recovery;
+  return { ...totals, rate: recoveryRate(recovery), last_at: time(last_at_ms) };
 }
 
 /** One line of output for one object. Objects that are printed by themselves carry `schema`; jobs always do. */
@@ -202,6 +152,42 @@ function time(at_ms: number | null | undefined): string | null {
 }
 
 /** Bytes that are no UTF-8 become replacement characters. */
-function bytesText(bytes: Uint8Array): string {
+export function bytesText(bytes: Uint8Array): string {
   return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
+}
+
+export const TSV_NAMES = {
+  // What GNU parallel's joblog has, and what it can't know: why, by whom, and the how-manieth time.
+  jobs:
+    "id state queue task key priority attempts holder created_at started_at finished_at runtime exit_code cause " +
+    "reason command",
+  queues: "queue paused workers running cancelling pending scheduled retrying blocked completed failed cancelled",
+  workers:
+    "id name state host pid version queues task slots slots_idle slots_processing slots_draining slots_stopped completed " +
+    "failed started_at seen_at stopped_at",
+  leases:
+    "id state queue task token holder stale expires_at last_beat_at minutes_since_beat minutes_since_expiry started_at",
+  checkpoints: "id job task kind token at text",
+} as const;
+
+/** The rows of `jobs`: its JSON, with the command as one would type it, and how long it ran in seconds. */
+export function jobTsv({ job, reason }: JobRow, now_ms: number) {
+  const ran_ms = runtimeOf(job, now_ms);
+  const runtime = ran_ms === null ? null : (ran_ms / 1_000).toFixed(3);
+  return { ...jobJson(job, reason), runtime, command: commandText(job) };
+}
+
+export function tsvHeader(names: string): string {
+  return `${names.replaceAll(" ", "\t")}\n`;
+}
+
+/** Tabs and line ends inside a value appear as escapes. */
+export function tsvLine(names: string, row: object): string {
+  const values = new Map(Object.entries(row));
+  const texts = names.split(" ").map((name) => visible(valueText(values.get(name))));
+  return `${texts.join("\t")}\n`;
+}
+
+function valueText(value: unknown): string {
+  return Array.isArray(value) ? value.join(",") : String(value ?? "");
 }

@@ -3,7 +3,7 @@
  * per stream first, so that two streams never mix within a line.
  */
 
-import { jsonLine } from "./json.ts";
+import { bytesText, jsonLine } from "./json.ts";
 import { rfc3339 } from "./time.ts";
 
 type Stream = "stdout" | "stderr";
@@ -32,8 +32,8 @@ export const STAMPED: LogFormat = {
 export function logJson(job: number, attempt: () => number): LogFormat {
   return {
     line: (stream, at_ms, bytes) => {
-      const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
-      return encoder.encode(jsonLine({ job, attempt: attempt(), stream, at: rfc3339(at_ms), text }));
+      const line = { job, attempt: attempt(), stream, at: rfc3339(at_ms), text: bytesText(bytes) };
+      return encoder.encode(jsonLine(line));
     },
     gap: (bytes) => jsonLine({ job, attempt: attempt(), stream: null, at: null, text: null, bytes_not_kept: bytes }),
   };
@@ -61,16 +61,17 @@ export class LogText {
     if (this.#format === null) return this.#print(bytes);
     const open = this.#open.get(stream);
     const joined = open === undefined ? bytes : join(open.bytes, bytes);
+    let begun_at_ms = open?.at_ms ?? at_ms;
     let from = 0;
     for (let end = joined.indexOf(LF); end !== -1; end = joined.indexOf(LF, from)) {
-      this.#line(stream, from === 0 ? (open?.at_ms ?? at_ms) : at_ms, joined.subarray(from, end));
+      this.#line(stream, begun_at_ms, joined.subarray(from, end));
+      begun_at_ms = at_ms;
       from = end + 1;
     }
     const rest = joined.slice(from);
     this.#open.delete(stream);
     if (rest.length > LINE_LIMIT_BYTES) this.#line(stream, at_ms, rest);
-    else if (rest.length > 0)
-      this.#open.set(stream, { at_ms: from === 0 ? (open?.at_ms ?? at_ms) : at_ms, bytes: rest });
+    else if (rest.length > 0) this.#open.set(stream, { at_ms: begun_at_ms, bytes: rest });
   }
 
   /** So many bytes in between were not kept. */

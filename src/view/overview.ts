@@ -3,7 +3,7 @@
 import { isFinished, type Job } from "../core/job.ts";
 import type { RecoveryTotals } from "../core/records.ts";
 import { queuesText, queuesWithTotal, type QueueSummary } from "./queues.ts";
-import { commandText } from "./quote.ts";
+import { commandText } from "./text.ts";
 import type { Screen } from "./style.ts";
 import { renderPairs, renderTable, type Column } from "./table.ts";
 import { relative } from "./time.ts";
@@ -30,21 +30,16 @@ const WORKERS_SHOWN = 10;
 
 export function overviewText(overview: Overview, screen: Screen): string {
   const { paint } = screen;
-  const pairs: [string, string][] = [
+  const lines: [string, string][] = [
     ["Leases", leasesLine(overview, screen)],
     ["Workers", workersLine(overview, screen)],
     ["Retries", retriesLine(overview)],
     ["Recovery", recoveryLine(overview, screen)],
   ];
+  const pairs = lines.filter(([, text]) => text !== "");
   const present = overview.workers.filter(({ worker }) => worker.stopped_at_ms === null);
   const live = present.filter(({ worker }) => workerState(worker, screen.now_ms) !== "missing");
-  const parts = [
-    queuesText(queuesWithTotal(overview.queues, live.length), screen),
-    `${renderPairs(
-      pairs.filter(([, text]) => text !== ""),
-      screen,
-    )}\n`,
-  ];
+  const parts = [queuesText(queuesWithTotal(overview.queues, live.length), screen), `${renderPairs(pairs, screen)}\n`];
   if (present.length > 0) {
     const more = present.length - WORKERS_SHOWN;
     const rest = more > 0 ? `${paint.dim(`and ${more} more: lease inspect workers`)}\n` : "";
@@ -84,8 +79,8 @@ function workersLine({ workers }: Overview, { now_ms, paint }: Screen): string {
 }
 
 function retriesLine({ retries }: Overview): string {
-  const used = retries.filter(({ jobs }) => jobs > 0);
-  return used
+  return retries
+    .filter(({ jobs }) => jobs > 0)
     .map(({ retries: count, jobs }) => (count === 0 ? `${jobs} ended without` : `${jobs} after ${count}`))
     .join(", ");
 }
@@ -103,7 +98,8 @@ function recoveryLine({ recovery }: Overview, { now_ms }: Screen): string {
   ];
   const told = counts.filter(([count]) => count > 0).map(([count, what]) => `${count} ${what}`);
   const rate = recoveryRate(recovery);
-  const share = rate === null ? "" : ` (${percent(rate)} saved)`;
+  // Rounded down: 100 % means every one.
+  const share = rate === null ? "" : ` (${Math.floor(rate * 100)} % saved)`;
   return `${told.length > 0 ? told.join(", ") : "nothing"}${share}; last ${relative(last_at_ms, now_ms)}`;
 }
 
@@ -112,24 +108,13 @@ export function recoveryRate({ recovered, failed }: RecoveryTotals): number | nu
   return recovered + failed === 0 ? null : recovered / (recovered + failed);
 }
 
-function percent(fraction: number): string {
-  // Rounded down: 100 % means every one.
-  return `${Math.floor(fraction * 100)} %`;
-}
-
 function failureColumns({ now_ms, paint }: Screen): Column<Job>[] {
+  const ended = ({ state }: Job) => (isFinished(state) ? relative(state.finished_at_ms, now_ms) : null);
+  const error = ({ result }: Job) => ({ text: result.error ?? result.cause ?? "", style: paint.red });
   return [
-    { title: "ID", cell: (job) => String(job.id), align: "right" },
-    {
-      title: "WHEN",
-      cell: (job) => (isFinished(job.state) ? relative(job.state.finished_at_ms, now_ms) : ""),
-      align: "right",
-    },
+    { title: "ID", cell: ({ id }) => id, align: "right" },
+    { title: "WHEN", cell: ended, align: "right" },
     { title: "COMMAND", cell: commandText, shrink_to: 14 },
-    {
-      title: "ERROR",
-      cell: ({ result }) => ({ text: result.error ?? result.cause ?? "", style: paint.red }),
-      shrink_to: 14,
-    },
+    { title: "ERROR", cell: error, shrink_to: 14 },
   ];
 }

@@ -29,13 +29,14 @@ export function progressLine(progress: WorkProgress, width: number | null, paint
   const ended = completed + failed + cancelled;
   const all = ended + running + left;
   const per_second = elapsed_ms < 500 ? 0 : ((ended - before) * 1_000) / elapsed_ms;
+  const rate = per_second >= 10 ? Math.round(per_second) : per_second.toFixed(1);
   const parts = [
     paint.green(`${completed} done`),
     ...(failed > 0 ? [paint.red(`${failed} failed`)] : []),
     ...(cancelled > 0 ? [paint.magenta(`${cancelled} cancelled`)] : []),
     ...(running > 0 ? [`${running} running`] : []),
     ...(left > 0 ? [`${left} left`] : []),
-    ...(per_second > 0 ? [rate(per_second)] : []),
+    ...(per_second > 0 ? [`${rate}/s`] : []),
     ...(per_second > 0 && left > 0 ? [`${formatDuration((left * 1_000) / per_second)} to go`] : []),
   ];
   const text = parts.join(", ");
@@ -47,8 +48,4 @@ export function progressLine(progress: WorkProgress, width: number | null, paint
 export function progressSummary({ completed, failed, elapsed_ms }: WorkProgress): string {
   const failures = failed > 0 ? `, ${failed} failed` : "";
   return `${completed} done${failures} in ${formatDuration(elapsed_ms)}`;
-}
-
-function rate(per_second: number): string {
-  return per_second >= 10 ? `${Math.round(per_second)}/s` : `${per_second.toFixed(1)}/s`;
 }

@@ -3,20 +3,26 @@
 import type { ShownState } from "../core/job.ts";
 import type { QueueCount } from "../core/records.ts";
 import { paintState, type Screen } from "./style.ts";
-import { renderTable, type Column } from "./table.ts";
+import { renderList, type Column } from "./table.ts";
 
-/** What runs and waits first, what is over last. */
-export const QUEUE_STATES = [
-  "running",
-  "cancelling",
-  "pending",
-  "scheduled",
-  "retrying",
-  "blocked",
-  "completed",
-  "failed",
-  "cancelled",
-] as const satisfies readonly ShownState[];
+/** What runs and waits first, what is over last; with the titles for narrow terminals. */
+const SHORT_TITLES = {
+  running: "RUN",
+  cancelling: "CLING",
+  pending: "PEND",
+  scheduled: "SCHED",
+  retrying: "RETRY",
+  blocked: "BLOCK",
+  completed: "DONE",
+  failed: "FAIL",
+  cancelled: "CANC",
+} as const satisfies Record<ShownState, string>;
+
+export const QUEUE_STATES = Object.keys(SHORT_TITLES) as ShownState[];
+
+export function countStates(count: (state: ShownState) => number): Record<ShownState, number> {
+  return Object.fromEntries(QUEUE_STATES.map((state) => [state, count(state)])) as Record<ShownState, number>;
+}
 
 export interface QueueSummary {
   queue: string;
@@ -41,9 +47,8 @@ interface AroundQueues {
 export function summarizeQueues(around: AroundQueues): QueueSummary[] {
   const { counts, paused, served } = around;
   const queues = new Map<string, Record<ShownState, number>>();
-  const none = { running: 0, cancelling: 0, pending: 0, scheduled: 0, retrying: 0, blocked: 0 };
   const of = (queue: string) => {
-    const known = queues.get(queue) ?? { ...none, completed: 0, failed: 0, cancelled: 0 };
+    const known = queues.get(queue) ?? countStates(() => 0);
     queues.set(queue, known);
     return known;
   };
@@ -57,68 +62,38 @@ export function summarizeQueues(around: AroundQueues): QueueSummary[] {
     totals.scheduled -= totals.retrying;
   }
   const is_paused = new Set(paused);
-  const names = [...queues.keys()].toSorted();
-  return names.map((queue) => ({
-    queue,
-    paused: is_paused.has(queue),
-    workers: served.filter((taken) => taken === null || taken.includes(queue)).length,
-    counts: of(queue),
-  }));
+  const serving = (queue: string) => served.filter((taken) => taken === null || taken.includes(queue)).length;
+  return [...queues.keys()]
+    .toSorted()
+    .map((queue) => ({ queue, paused: is_paused.has(queue), workers: serving(queue), counts: of(queue) }));
 }
-
-const SHORT: Readonly<Record<(typeof QUEUE_STATES)[number], string>> = {
-  running: "RUN",
-  cancelling: "CLING",
-  pending: "PEND",
-  scheduled: "SCHED",
-  retrying: "RETRY",
-  blocked: "BLOCK",
-  completed: "DONE",
-  failed: "FAIL",
-  cancelled: "CANC",
-};
 
 const RARE: ReadonlySet<ShownState> = new Set(["cancelling", "retrying"]);
-const ALL = "all queues";
-
-function columns({ paint }: Screen): Column<QueueSummary>[] {
-  const states = QUEUE_STATES.map((state): Column<QueueSummary> => {
-    const column: Column<QueueSummary> = {
-      title: state.toUpperCase(),
-      short_title: SHORT[state],
-      cell: ({ counts }) =>
-        counts[state] === 0 ? null : { text: String(counts[state]), style: paintState(paint, state) },
-      align: "right",
-    };
-    return RARE.has(state) ? { ...column, optional: true } : column;
-  });
-  return [
-    {
-      title: "QUEUE",
-      cell: ({ queue, paused }) => (paused ? { text: `${queue} (paused)`, style: paint.yellow } : queue),
-      shrink_to: 10,
-    },
-    ...states,
-    {
-      title: "WORKERS",
-      short_title: "WORK",
-      cell: ({ workers }) => (workers === 0 ? null : String(workers)),
-      align: "right",
-      drop: 1,
-    },
-  ];
-}
 
 export function queuesText(queues: readonly QueueSummary[], screen: Screen): string {
-  if (queues.length === 0) return "no jobs yet; queue one with: lease enqueue -- COMMAND\n";
-  return `${renderTable(columns(screen), queues, screen)}\n`;
+  const { paint } = screen;
+  const nameCell = ({ queue, paused }: QueueSummary) =>
+    paused ? { text: `${queue} (paused)`, style: paint.yellow } : queue;
+  const states = QUEUE_STATES.map((state): Column<QueueSummary> => ({
+    title: state.toUpperCase(),
+    short_title: SHORT_TITLES[state],
+    cell: ({ counts }) =>
+      counts[state] === 0 ? null : { text: String(counts[state]), style: paintState(paint, state) },
+    align: "right",
+    ...(RARE.has(state) ? { optional: true } : {}),
+  }));
+  const workersCell = ({ workers }: QueueSummary) => (workers === 0 ? null : workers);
+  const columns: Column<QueueSummary>[] = [
+    { title: "QUEUE", cell: nameCell, shrink_to: 10 },
+    ...states,
+    { title: "WORKERS", short_title: "WORK", cell: workersCell, align: "right", drop: 1 },
+  ];
+  return renderList(columns, queues, screen, "no jobs yet; queue one with: lease enqueue -- COMMAND");
 }
 
 /** The same with a line for all of them together, where there are several. */
 export function queuesWithTotal(queues: readonly QueueSummary[], live_workers: number): QueueSummary[] {
   if (queues.length < 2) return [...queues];
-  const counts = Object.fromEntries(
-    QUEUE_STATES.map((state) => [state, queues.reduce((sum, queue) => sum + queue.counts[state], 0)]),
-  ) as Record<ShownState, number>;
-  return [...queues, { queue: ALL, paused: false, workers: live_workers, counts }];
+  const counts = countStates((state) => queues.reduce((sum, queue) => sum + queue.counts[state], 0));
+  return [...queues, { queue: "all queues", paused: false, workers: live_workers, counts }];
 }

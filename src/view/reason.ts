@@ -91,8 +91,8 @@ function unservedText({ queue }: Job, { other_tasks }: ReasonFacts): string {
 function pendingReason(job: Job, facts: ReasonFacts): string | null {
   if (facts.queue_paused) return "queue paused";
   if (facts.workers === 0) return unservedText(job, facts);
-  const place = positionInLine(facts);
-  return place !== null && facts.free_slots === 0 ? `${place}, all slots busy` : place;
+  const position = positionInLine(facts);
+  return position !== null && facts.free_slots === 0 ? `${position}, all slots busy` : position;
 }
 
 function positionInLine({ jobs_before, in_line }: ReasonFacts): string | null {
@@ -106,8 +106,8 @@ function runningReason(job: Job, state: Running, now_ms: number): string | null 
     return `cancel asked ${relative(state.cancel_requested_at_ms, now_ms)}`;
   }
   if (state.expires_at_ms < now_ms) return `lease ran out ${relative(state.expires_at_ms, now_ms)}, waits for a sweep`;
-  const progress = job.progress === null ? [] : [`${job.progress} %`];
-  const told = [...progress, ...(job.message === null ? [] : [job.message])].join(" ");
+  const progress = job.progress === null ? null : `${job.progress} %`;
+  const told = [progress, job.message].filter((part) => part !== null).join(" ");
   if (told !== "") return told;
   return job.last_beat_at_ms === null ? null : `beat ${relative(job.last_beat_at_ms, now_ms)}`;
 }

@@ -25,15 +25,7 @@ export const plain: Paint = paintWith(() => same);
 export const ansi: Paint = paintWith((code) => (text) => (text === "" ? "" : `\u001b[${code}m${text}\u001b[0m`));
 
 function paintWith(style: (code: number) => Style): Paint {
-  return {
-    bold: style(SGR.bold),
-    dim: style(SGR.dim),
-    red: style(SGR.red),
-    green: style(SGR.green),
-    yellow: style(SGR.yellow),
-    magenta: style(SGR.magenta),
-    cyan: style(SGR.cyan),
-  };
+  return Object.fromEntries(Object.entries(SGR).map(([name, code]) => [name, style(code)])) as Paint;
 }
 
 const STATE_STYLES: Readonly<Record<ShownState, keyof Paint | null>> = {

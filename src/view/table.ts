@@ -17,7 +17,7 @@ export interface Column<Row> {
   /** Used instead where the terminal is narrow. */
   short_title?: string;
   /** Null or an empty text: nothing to show. */
-  cell: (row: Row) => Cell | string | null;
+  cell: (row: Row) => Cell | string | number | null;
   align?: "left" | "right";
   /** Appears only when a row has something in it, or something that this calls worth a column. */
   optional?: true | ((row: Row) => boolean);
@@ -27,13 +27,8 @@ export interface Column<Row> {
   drop?: number;
 }
 
-interface Drawn {
-  title: string;
-  short_title: string;
+interface Drawn extends Omit<Column<never>, "cell" | "optional"> {
   cells: Cell[];
-  align: "left" | "right";
-  shrink_to: number | null;
-  drop: number | null;
   width: number;
 }
 
@@ -57,9 +52,19 @@ export function renderTable<Row>(columns: readonly Column<Row>[], rows: readonly
   return [header, rule, ...body].join("\n");
 }
 
+/** The same with a newline, or what to say where there is nothing to list. */
+export function renderList<Row>(
+  columns: readonly Column<Row>[],
+  rows: readonly Row[],
+  screen: Screen,
+  nothing: string,
+): string {
+  return `${rows.length === 0 ? nothing : renderTable(columns, rows, screen)}\n`;
+}
+
 function cellOf<Row>(column: Column<Row>, row: Row): Cell {
   const cell = column.cell(row) ?? "";
-  return typeof cell === "string" ? { text: cell } : cell;
+  return typeof cell === "object" ? cell : { text: String(cell) };
 }
 
 function isUsed<Row>(column: Column<Row>, rows: readonly Row[]): boolean {
@@ -73,19 +78,11 @@ function draw<Row>(column: Column<Row>, rows: readonly Row[]): Drawn {
     const cell = cellOf(column, row);
     return { ...cell, text: visible(cell.text) };
   });
-  const drawn = {
-    title: column.title,
-    short_title: column.short_title ?? column.title,
-    cells,
-    align: column.align ?? "left",
-    shrink_to: column.shrink_to ?? null,
-    drop: column.drop ?? null,
-    width: 0,
-  };
-  return { ...drawn, width: naturalWidth(drawn) };
+  const { cell: _cell, optional: _optional, ...shape } = column;
+  return { ...shape, cells, width: naturalWidth(column.title, cells) };
 }
 
-function naturalWidth({ title, cells }: Pick<Drawn, "title" | "cells">): number {
+function naturalWidth(title: string, cells: readonly Cell[]): number {
   return cells.reduce((widest, { text }) => Math.max(widest, displayWidth(text)), displayWidth(title));
 }
 
@@ -94,17 +91,13 @@ function fit(columns: readonly Drawn[], width: number): Drawn[] {
   const least = (column: Drawn): number => Math.min(column.width, column.shrink_to ?? column.width);
   if (total(shown, (column) => column.width) > width) {
     shown = shown.map((column) => {
-      const short = { ...column, title: column.short_title };
-      return { ...short, width: naturalWidth(short) };
+      const title = column.short_title ?? column.title;
+      return { ...column, title, width: naturalWidth(title, column.cells) };
     });
   }
   while (total(shown, least) > width) {
     const empty = shown.findLast(({ cells }) => cells.every(({ text }) => text === ""));
-    if (empty === undefined) break;
-    shown = shown.filter((column) => column !== empty);
-  }
-  while (total(shown, least) > width) {
-    const next = shown.reduce<Drawn | null>((a, b) => (b.drop !== null && b.drop > (a?.drop ?? -1) ? b : a), null);
+    const next = empty ?? shown.reduce<Drawn | null>((a, b) => ((b.drop ?? -1) > (a?.drop ?? -1) ? b : a), null);
     if (next === null) break;
     shown = shown.filter((column) => column !== next);
   }
@@ -119,13 +112,13 @@ function fit(columns: readonly Drawn[], width: number): Drawn[] {
 /** Takes from the widest first, so that what has to be cut is cut evenly. */
 function shrink(columns: readonly Drawn[], width: number): Drawn[] {
   const shown = columns.map((column) =>
-    column.shrink_to === null
+    column.shrink_to === undefined
       ? column
       : { ...column, width: Math.min(column.width, Math.max(width, column.shrink_to)) },
   );
   while (total(shown, (column) => column.width) > width) {
     const widest = shown
-      .filter((column) => column.shrink_to !== null && column.width > column.shrink_to)
+      .filter(({ width: own_width, shrink_to = own_width }) => own_width > shrink_to)
       .reduce<Drawn | null>((a, b) => (a === null || b.width > a.width ? b : a), null);
     if (widest === null) break;
     widest.width -= 1;

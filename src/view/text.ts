@@ -1,18 +1,18 @@
 /**
- * Text on a terminal: how wide it is, how to cut and wrap it, and how to show what jobs wrote without obeying it.
+ * Text on a terminal: how wide it is, how to cut and wrap it, how to show what jobs wrote without obeying it, a job's
+ * command as a line that can be pasted into a shell, and the pictures of a live view.
  *
  * Everything that comes from a job or a user passes `visible` or `outputLine` before it is printed: no escape sequence,
  * no second line and no reordering of what stands next to it gets through.
  */
 
+import type { Job } from "../core/job.ts";
+import type { Paint } from "./style.ts";
+
 /** Control characters, line separators, half surrogates, and marks that are invisible or turn the direction of text. */
 const HIDDEN = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\p{Bidi_Control}\u00ad\u200b\u2060-\u2064\ufeff\ufff9-\ufffb]/u;
 const ALL_HIDDEN = new RegExp(HIDDEN, "gu");
 const NAMED: Readonly<Record<string, string>> = { "\n": String.raw`\n`, "\r": String.raw`\r`, "\t": String.raw`\t` };
-
-export function hasHidden(text: string): boolean {
-  return HIDDEN.test(text);
-}
 
 /** Hidden characters as escapes (`\n`, `\x1b`, `\u202e`); the rest as it is. The answer is one harmless line. */
 export function visible(text: string): string {
@@ -124,24 +124,11 @@ const ZERO_WIDTH = /^[\p{Mn}\p{Me}\p{Cf}\p{Cc}]/u;
 /** Shown as a picture by default, or because a variation selector asks for it. */
 const PICTURE = /^\p{Emoji_Presentation}|\ufe0f/u;
 
-/** Blocks of wide characters (East Asian Width W and F), without the pictures, as from–to pairs. */
-const WIDE: readonly (readonly [number, number])[] = [
-  [0x1100, 0x115f],
-  [0x2329, 0x232a],
-  [0x2e80, 0x303e],
-  [0x3041, 0x4dbf],
-  [0x4e00, 0xa4cf],
-  [0xa960, 0xa97f],
-  [0xac00, 0xd7a3],
-  [0xf900, 0xfaff],
-  [0xfe10, 0xfe19],
-  [0xfe30, 0xfe6f],
-  [0xff01, 0xff60],
-  [0xffe0, 0xffe6],
-  [0x16fe0, 0x18cff],
-  [0x1b000, 0x1b2ff],
-  [0x1f200, 0x1f265],
-  [0x20000, 0x3fffd],
+/** Where wide characters (East Asian Width W and F) begin and are over, in turn, without the pictures. */
+const WIDE = [
+  0x1100, 0x1160, 0x2329, 0x232b, 0x2e80, 0x303f, 0x3041, 0x4dc0, 0x4e00, 0xa4d0, 0xa960, 0xa980, 0xac00, 0xd7a4,
+  0xf900, 0xfb00, 0xfe10, 0xfe1a, 0xfe30, 0xfe70, 0xff01, 0xff61, 0xffe0, 0xffe7, 0x16fe0, 0x18d00, 0x1b000, 0x1b300,
+  0x1f200, 0x1f266, 0x20000, 0x3fffe,
 ];
 
 function graphemeWidth(grapheme: string): number {
@@ -149,10 +136,81 @@ function graphemeWidth(grapheme: string): number {
   if (code < 0x300 && grapheme.length === 1) return ZERO_WIDTH.test(grapheme) ? 0 : 1;
   if (ZERO_WIDTH.test(grapheme)) return 0;
   if (PICTURE.test(grapheme)) return 2;
-  return WIDE.some(([from, to]) => code >= from && code <= to) ? 2 : 1;
+  return WIDE.findLastIndex((edge) => code >= edge) % 2 === 0 ? 2 : 1;
 }
 
 /** A store's location to be shown. A password may hold `@` and `:`; it ends before the host. */
 export function withoutPassword(location: string): string {
   return location.replace(/^([a-z][a-z\d+.-]*:\/\/[^:@/]*):[^/]*@/i, "$1:…@");
+}
+
+const BARE = /^[\p{L}\p{N}_@%+=:,./-]+$/u;
+
+/** Quotes stand only where the shell needs them; hidden characters become `$'…'` escapes, safe to print. */
+export function quote(word: string): string {
+  if (HIDDEN.test(word)) return `$'${visible(word.replaceAll(/[\\']/g, String.raw`\$&`))}'`;
+  if (BARE.test(word)) return word;
+  if (!word.includes("'")) return `'${word}'`;
+  if (!/["$`\\!]/.test(word)) return `"${word}"`;
+  return `'${word.replaceAll("'", String.raw`'\''`)}'`;
+}
+
+export function quoteArgv(argv: readonly string[]): string {
+  const words = argv.map(quote);
+  const first = words[0] ?? "";
+  // Bare, a first word with `=` would be an assignment.
+  if (first === argv[0] && first.includes("=")) words[0] = `'${first}'`;
+  return words.join(" ");
+}
+
+/** More than any terminal shows, and little enough to measure. */
+const INPUT_SHOWN_BYTES = 512;
+
+/** A job without a command of its own is its input, for the handler of whoever runs it. */
+export function commandText(job: Pick<Job, "argv" | "input">): string {
+  if (job.argv.length > 0) return quoteArgv(job.argv);
+  return job.input === null ? "" : `< ${inputText(job.input)}`;
+}
+
+/** The beginning of an input as one line. */
+export function inputText(input: Uint8Array): string {
+  const text = visible(new TextDecoder().decode(input.subarray(0, INPUT_SHOWN_BYTES)).trimEnd());
+  return input.length > INPUT_SHOWN_BYTES ? `${text}…` : text;
+}
+
+const CSI = "\u001b[";
+/** A screen of its own, no cursor, and lines that end where the terminal does, should one be measured wrong. */
+export const ENTER = `${CSI}?1049h${CSI}?25l${CSI}?7l${CSI}2J`;
+export const LEAVE = `${CSI}?7h${CSI}?25h${CSI}?1049l`;
+const HOME = `${CSI}H`;
+const REST_OF_LINE = `${CSI}K`;
+const REST_OF_SCREEN = `${CSI}J`;
+/** The terminal shows what is between these two at once, where it can. */
+const TOGETHER = `${CSI}?2026h`;
+const SHOW = `${CSI}?2026l`;
+
+export interface Size {
+  columns: number;
+  rows: number;
+}
+
+/** With fewer rows than this the head would take the room of what it is about. */
+const HEAD_FROM_ROWS = 6;
+
+/** The lines that fit; a last one tells how many did not. */
+export function fitLines(text: string, head: string, { columns, rows }: Size, paint: Paint): string[] {
+  const body = text.replace(/\n+$/, "").split("\n");
+  const lines = rows < HEAD_FROM_ROWS ? body : [head, "", ...body];
+  const shown = lines.length <= rows ? lines : lines.slice(0, Math.max(0, rows - 1));
+  const more = lines.length - shown.length;
+  const last = more > 0 ? [paint.dim(`… ${more} more`)] : [];
+  return [...shown, ...last].map((line) => truncatePainted(line, columns));
+}
+
+/** To be written in one piece. */
+export function drawLines(lines: readonly string[], { columns, rows }: Size): string {
+  // Behind a line that reaches the edge, erasing would take its last character.
+  const drawn = lines.map((line) => (paintedWidth(line) < columns ? line + REST_OF_LINE : line));
+  const below = lines.length < rows ? `\r\n${REST_OF_SCREEN}` : "";
+  return TOGETHER + HOME + drawn.join("\r\n") + below + SHOW;
 }

@@ -8,11 +8,11 @@ const DAY_MS = 86_400_000;
 export function relative(at_ms: number, now_ms: number): string {
   const distance_ms = at_ms - now_ms;
   if (Math.abs(distance_ms) < 1_000) return "now";
-  return distance_ms > 0 ? `in ${ahead(distance_ms)}` : `${coarse(-distance_ms)} ago`;
+  return distance_ms > 0 ? `in ${until(distance_ms)}` : `${coarse(-distance_ms)} ago`;
 }
 
 /** To the nearest second, minute, or hour of several days. */
-function ahead(ms: number): string {
+function until(ms: number): string {
   if (Math.round(ms / 1_000) < 60) return `${Math.round(ms / 1_000)}s`;
   const minutes = Math.round(ms / MINUTE_MS);
   if (minutes < 60) return `${minutes}m`;

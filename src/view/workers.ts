@@ -2,8 +2,9 @@
 
 import type { Job } from "../core/job.ts";
 import type { WorkerRecord } from "../core/records.ts";
-import type { Paint, Screen } from "./style.ts";
-import { renderTable, type Column } from "./table.ts";
+import { slotStates, type SlotStates } from "../core/scaling.ts";
+import type { Screen } from "./style.ts";
+import { renderList, type Column } from "./table.ts";
 import { relative } from "./time.ts";
 
 export interface WorkerRow {
@@ -24,26 +25,11 @@ export function workerState(worker: WorkerRecord, now_ms: number): WorkerState {
   return worker.draining ? "draining" : "live";
 }
 
-export interface SlotCounts {
-  idle: number;
-  processing: number;
-  /** Busy with the last job they will have. */
-  draining: number;
-  stopped: number;
-}
-
 /** A lease may be held for a job that waits for a slot about to be free: never more slots than there are. */
-export function slotsOf({ worker, held }: WorkerRow): SlotCounts {
-  const { slots } = worker;
-  const busy = Math.min(slots, held.length);
-  if (worker.stopped_at_ms !== null) return { idle: 0, processing: 0, draining: 0, stopped: slots };
-  if (worker.draining) return { idle: 0, processing: 0, draining: busy, stopped: slots - busy };
-  return { idle: slots - busy, processing: busy, draining: 0, stopped: 0 };
-}
-
-function paintWorker(paint: Paint, state: WorkerState): (text: string) => string {
-  const { green, yellow, dim, red } = paint;
-  return { live: green, draining: yellow, missing: yellow, stopped: dim, dead: red }[state];
+export function slotsOf({ worker, held }: WorkerRow): SlotStates {
+  const stopped = worker.stopped_at_ms !== null;
+  const busy = stopped ? 0 : Math.min(worker.slots, held.length);
+  return slotStates(worker.slots, busy, !stopped && !worker.draining);
 }
 
 function slotsText(row: WorkerRow): string {
@@ -56,50 +42,37 @@ const JOBS_NAMED = 4;
 
 /** `128 (2s ago), 131 (now)`: jobs, each with its last beat. */
 function currentText({ held }: WorkerRow, now_ms: number): string {
-  const told = held
-    .slice(0, JOBS_NAMED)
-    .map(({ id, last_beat_at_ms }) =>
-      last_beat_at_ms === null ? String(id) : `${id} (${relative(last_beat_at_ms, now_ms)})`,
-    );
+  const told = held.slice(0, JOBS_NAMED).map(({ id, last_beat_at_ms: beat_ms }) => {
+    return beat_ms === null ? String(id) : `${id} (${relative(beat_ms, now_ms)})`;
+  });
   const more = held.length - told.length;
   return told.join(", ") + (more > 0 ? ` and ${more} more` : "");
 }
 
-function columns({ now_ms, paint }: Screen): Column<WorkerRow>[] {
-  return [
+export function workersText(rows: readonly WorkerRow[], screen: Screen): string {
+  const { now_ms, paint } = screen;
+  const { green, yellow, dim, red } = paint;
+  const styles = { live: green, draining: yellow, missing: yellow, stopped: dim, dead: red };
+  const stateCell = ({ worker }: WorkerRow) => {
+    const state = workerState(worker, now_ms);
+    return { text: state, style: styles[state] };
+  };
+  const countCell = (count: number, style = (text: string) => text) =>
+    count === 0 ? null : { text: String(count), style };
+  const columns: Column<WorkerRow>[] = [
     { title: "WORKER", cell: ({ worker }) => worker.name ?? worker.id, shrink_to: 8 },
-    {
-      title: "STATE",
-      cell: ({ worker }) => {
-        const state = workerState(worker, now_ms);
-        return { text: state, style: paintWorker(paint, state) };
-      },
-    },
+    { title: "STATE", cell: stateCell },
     { title: "HOST", cell: ({ worker }) => worker.host, shrink_to: 6, drop: 3 },
-    { title: "PID", cell: ({ worker }) => String(worker.process.pid), align: "right", drop: 5 },
+    { title: "PID", cell: ({ worker }) => worker.process.pid, align: "right", drop: 5 },
     { title: "QUEUES", cell: ({ worker }) => worker.queues?.join(", ") ?? "all", shrink_to: 6, drop: 1 },
     { title: "TASK", cell: ({ worker }) => worker.task, optional: true, shrink_to: 6, drop: 3 },
     { title: "BUSY", cell: slotsText, align: "right" },
-    {
-      title: "COMPLETED",
-      short_title: "DONE",
-      cell: ({ worker }) => (worker.completed === 0 ? "" : String(worker.completed)),
-      align: "right",
-    },
-    {
-      title: "FAILED",
-      short_title: "FAIL",
-      cell: ({ worker }) => (worker.failed === 0 ? "" : { text: String(worker.failed), style: paint.red }),
-      align: "right",
-    },
+    { title: "COMPLETED", short_title: "DONE", cell: ({ worker }) => countCell(worker.completed), align: "right" },
+    { title: "FAILED", short_title: "FAIL", cell: ({ worker }) => countCell(worker.failed, red), align: "right" },
     { title: "STARTED", cell: ({ worker }) => relative(worker.started_at_ms, now_ms), align: "right", drop: 4 },
     { title: "SEEN", cell: ({ worker }) => relative(worker.seen_at_ms, now_ms), align: "right", drop: 2 },
     { title: "VERSION", cell: ({ worker }) => worker.version, drop: 6 },
     { title: "JOBS (LAST BEAT)", cell: (row) => currentText(row, now_ms), optional: true, shrink_to: 16 },
   ];
-}
-
-export function workersText(rows: readonly WorkerRow[], screen: Screen): string {
-  if (rows.length === 0) return "no workers; start one with: lease worker\n";
-  return `${renderTable(columns(screen), rows, screen)}\n`;
+  return renderList(columns, rows, screen, "no workers; start one with: lease worker");
 }

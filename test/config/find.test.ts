@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync, existsSync } from "node:
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
-import { findConfig as find } from "../../src/config/find.ts";
+import { findConfig as find } from "../../src/config/location.ts";
 import { LeaseError } from "../../src/core/errors.ts";
 
 const findConfig = (flag: string | undefined, env: Parameters<typeof find>[1]) => find(flag, env, existsSync);

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import process from "node:process";
 import type { NewJob } from "../../src/core/job.ts";
 import { systemRandom } from "../../src/platform/clock.ts";
-import { quickFiles } from "../../src/platform/quick_files.ts";
+import { quickFiles } from "../../src/platform/libc.ts";
 import { openSqlite } from "../../src/store/sqlite/open.ts";
 import { SHORT_WAL_BYTES, quickEnqueue } from "../../src/store/sqlite/quick_enqueue.ts";
 import { ManualClock } from "../support/clock.ts";

@@ -15,7 +15,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
-import { quickFiles } from "../../src/platform/quick_files.ts";
+import { quickFiles } from "../../src/platform/libc.ts";
 import { prepareLocation } from "../../src/store/sqlite/location.ts";
 import { quickLocation } from "../../src/store/sqlite/quick_enqueue.ts";
 

@@ -2,9 +2,8 @@
 
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
-import { drawLines, fitLines } from "../../src/view/frame.ts";
 import { ansi, plain } from "../../src/view/style.ts";
-import { displayWidth, paintedWidth, truncatePainted } from "../../src/view/text.ts";
+import { displayWidth, drawLines, fitLines, paintedWidth, truncatePainted } from "../../src/view/text.ts";
 
 const text = (lines: number) => Array.from({ length: lines }, (_, at) => `line ${at + 1}\n`).join("");
 

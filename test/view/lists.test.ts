@@ -1,13 +1,10 @@
 /** The lists of `inspect`: jobs, workers, leases, checkpoints. */
 
 import { describe, expect, test } from "bun:test";
-import { checkpointsText } from "../../src/view/checkpoints.ts";
-import { jobsText, type JobRow } from "../../src/view/jobs.ts";
-import { leasesText } from "../../src/view/leases.ts";
+import { checkpointsText, jobsText, leasesText, type JobRow } from "../../src/view/lists.ts";
 import { ansi } from "../../src/view/style.ts";
-import { checkpointJson, leaseJson } from "../../src/view/json.ts";
+import { checkpointJson, jobTsv, leaseJson, TSV_NAMES, tsvHeader, tsvLine } from "../../src/view/json.ts";
 import { displayWidth } from "../../src/view/text.ts";
-import { jobTsv, TSV_NAMES, tsvHeader, tsvLine } from "../../src/view/tsv.ts";
 import { workersText, workerState } from "../../src/view/workers.ts";
 import { jobIn } from "../support/jobs.ts";
 import { checkpoint, failed, HOUR_MS, MINUTE_MS, now_ms, running, screen, worker } from "./fixture.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
-import { commandText, quote, quoteArgv } from "../../src/view/quote.ts";
+import { commandText, quote, quoteArgv } from "../../src/view/text.ts";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 

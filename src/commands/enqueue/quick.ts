@@ -6,8 +6,7 @@
  */
 
 import { platform } from "#platform";
-import { findConfig } from "../../config/find.ts";
-import { nonEmpty, storeLocation, type Env } from "../../config/location.ts";
+import { findConfig, nonEmpty, storeLocation, type Env } from "../../config/location.ts";
 import { type SHARED_SETTINGS, variableName } from "../../config/settings.ts";
 import { LeaseError, errorText, type ErrorCode } from "../../core/errors.ts";
 import type { NewJob } from "../../core/job.ts";

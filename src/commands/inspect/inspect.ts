@@ -3,10 +3,9 @@
 import { readIds } from "../../core/values.ts";
 import { LeaseError } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
-import { jsonLine } from "../../view/json.ts";
+import { jsonLine, tsvHeader, tsvLine } from "../../view/json.ts";
 import type { Screen } from "../../view/style.ts";
 import { visible } from "../../view/text.ts";
-import { tsvHeader, tsvLine } from "../../view/tsv.ts";
 import { command } from "../../cli/command.ts";
 import type { Io } from "../../cli/io.ts";
 import { screenOf, withStore } from "../../cli/io.ts";

@@ -5,8 +5,8 @@
 
 import process from "node:process";
 import type { Store } from "../../store/store.ts";
-import { drawLines, ENTER, fitLines, LEAVE, type Size } from "../../view/frame.ts";
 import type { Screen } from "../../view/style.ts";
+import { drawLines, ENTER, fitLines, LEAVE, type Size } from "../../view/text.ts";
 import { readable } from "../../view/time.ts";
 import type { Io } from "../../cli/io.ts";
 import { noSuchJobs } from "../../cli/selection.ts";

@@ -7,7 +7,7 @@
 import { platform } from "#platform";
 import type { Clock, Random } from "../../core/clock.ts";
 import { LeaseError } from "../../core/errors.ts";
-import { lazyFs } from "../../platform/lazy.ts";
+import { lazyFs } from "../../platform/platform.ts";
 import type { SqlDatabase, SqlStatement } from "../../platform/platform.ts";
 import { explain, isBusy } from "./failure.ts";
 import { APPLICATION_ID, SCHEMA_VERSION, SHORT_WAL_BYTES, WAL_LIMIT_BYTES, quickLocation } from "./quick_enqueue.ts";

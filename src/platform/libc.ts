@@ -1,0 +1,167 @@
+/**
+ * What Bun has to ask the C library for, where it can be called. Its answer may be null, whatever the reason.
+ *
+ * Questions about files that every `lease enqueue` asks: loading node:fs takes longer than all of them together. Whoever
+ * gets a null asks node:fs, which also knows how to say what is wrong.
+ *
+ * Real pipes for a child's output: Bun.spawn makes sockets, and a program that opens /dev/stdout or /dev/stderr by name,
+ * as `echo oops > /dev/stderr` does, can't open a socket.
+ */
+
+import { dlopen, ptr, type FFIFunction } from "bun:ffi";
+import process from "node:process";
+import type { QuickFiles } from "./platform.ts";
+
+const LIBRARIES = ["libc.so.6", "libc.so"];
+
+/** Bound when they are first called for: every start pays for what it binds. Null where they can't be had. */
+function libc<const Symbols extends Record<string, FFIFunction>>(symbols: Symbols) {
+  const bind = () => {
+    for (const library of process.platform === "linux" ? LIBRARIES : []) {
+      try {
+        return dlopen(library, symbols).symbols;
+      } catch {
+        // Another C library.
+      }
+    }
+    return null;
+  };
+  let bound: ReturnType<typeof bind> | undefined;
+  return () => (bound ??= bind());
+}
+
+const AT_FDCWD = -100;
+const STATX_BASIC = 0x7ff;
+/** struct statx is the same on every machine: that is why it, and not stat, is asked. */
+const STATX_BYTES = 256;
+const [UID_AT, MODE_AT, SIZE_AT] = [20, 28, 40];
+/** More than struct statfs needs anywhere; its type comes first. */
+const STATFS_BYTES = 256;
+const PATH_MAX = 4096;
+
+const filesLibc = libc({
+  statx: { args: ["i32", "ptr", "i32", "u32", "ptr"], returns: "i32" },
+  statfs: { args: ["ptr", "ptr"], returns: "i32" },
+  realpath: { args: ["ptr", "ptr"], returns: "ptr" },
+  write: { args: ["i32", "ptr", "u64"], returns: "i64" },
+  _exit: { args: ["i32"], returns: "void" },
+});
+const encoder = new TextEncoder();
+
+/** Null where the C library can't be called. */
+export function quickFiles(): QuickFiles | null {
+  const c = filesLibc();
+  if (c === null) return null;
+  return {
+    stat(path) {
+      const buffer = new Uint8Array(STATX_BYTES);
+      if (c.statx(AT_FDCWD, ptr(text(path)), 0, STATX_BASIC, ptr(buffer)) !== 0) return null;
+      const view = new DataView(buffer.buffer);
+      return {
+        mode: view.getUint16(MODE_AT, true),
+        uid: view.getUint32(UID_AT, true),
+        size: Number(view.getBigUint64(SIZE_AT, true)),
+      };
+    },
+    fileSystem(path) {
+      const buffer = new Uint8Array(STATFS_BYTES);
+      return c.statfs(ptr(text(path)), ptr(buffer)) === 0 ? new DataView(buffer.buffer).getUint32(0, true) : null;
+    },
+    realPath(path) {
+      const buffer = new Uint8Array(PATH_MAX + 1);
+      if (c.realpath(ptr(text(path)), ptr(buffer)) === null) return null;
+      const real = new TextDecoder().decode(buffer.subarray(0, buffer.indexOf(0)));
+      // A path that is not UTF-8 would not come back as it is.
+      return real.includes("\uFFFD") ? null : real;
+    },
+    write(fd, bytes) {
+      return bytes.length === 0 ? 0 : Math.max(0, Number(c.write(fd, ptr(bytes), bytes.length)));
+    },
+    exit: (code) => c["_exit"](code),
+  };
+}
+
+function text(path: string): Uint8Array {
+  return encoder.encode(`${path}\0`);
+}
+
+const O_CLOEXEC = 0o2000000;
+const POLLIN = 1;
+const POLLHUP = 16;
+/** As much as a pipe holds. */
+const BUFFER_BYTES = 64 * 1024;
+/** Whoever prints faster than this is read by those who can wait. */
+const MOST_READS = 16;
+
+const pipesLibc = libc({
+  pipe2: { args: ["ptr", "i32"], returns: "i32" },
+  poll: { args: ["ptr", "u64", "i32"], returns: "i32" },
+  read: { args: ["i32", "ptr", "u64"], returns: "i64" },
+  close: { args: ["i32"], returns: "i32" },
+});
+
+interface Pipe {
+  read_fd: number;
+  write_fd: number;
+}
+export type Pipes = readonly [Pipe, Pipe];
+
+/** Two pipes, or null where they can't be had. Neither end is inherited by a child that is not given it. */
+export function openPipes(): Pipes | null {
+  const c = pipesLibc();
+  if (c === null) return null;
+  const fds = new Int32Array(4);
+  if (c.pipe2(ptr(fds), O_CLOEXEC) !== 0) return null;
+  const [read_fd = -1, write_fd = -1] = fds;
+  if (c.pipe2(ptr(fds, 8), O_CLOEXEC) !== 0) {
+    closeAll([read_fd, write_fd]);
+    return null;
+  }
+  return [
+    { read_fd, write_fd },
+    { read_fd: fds[2] ?? -1, write_fd: fds[3] ?? -1 },
+  ];
+}
+
+/** What poll(2) says of each pipe; null when it fails. */
+function pollAll(pipes: Pipes): number[] | null {
+  // struct pollfd: the descriptor, then what is asked for and what is answered in halves of a word.
+  const polled = new Int32Array(2 * pipes.length);
+  for (const [index, { read_fd }] of pipes.entries()) polled.set([read_fd, POLLIN], 2 * index);
+  const failed = (pipesLibc()?.poll(ptr(polled), pipes.length, 0) ?? -1) < 0;
+  return failed ? null : pipes.map((_pipe, index) => (polled[2 * index + 1] ?? 0) >>> 16);
+}
+
+/** Whether there is something to read. */
+export function anyBytes(pipes: Pipes): boolean {
+  return pollAll(pipes)?.some((answer) => (answer & POLLIN) !== 0) ?? true;
+}
+
+let read_buffer: Uint8Array | undefined;
+
+/**
+ * Reads what is in the pipes without waiting for more. True when both are at their ends: nobody can write to them any
+ * more; else somebody has to go on reading. The bytes are only valid during the call.
+ */
+export function readWhatIsThere(pipes: Pipes, onBytes: (index: number, bytes: Uint8Array) => void): boolean {
+  const c = pipesLibc();
+  if (c === null) return false;
+  for (let reads = 0; reads < MOST_READS; reads++) {
+    const answers = pollAll(pipes);
+    if (answers === null) return false;
+    if (answers.every((answer) => (answer & POLLIN) === 0)) return answers.every((answer) => answer === POLLHUP);
+    const buffer = (read_buffer ??= new Uint8Array(BUFFER_BYTES));
+    for (const [index, { read_fd }] of pipes.entries()) {
+      if (((answers[index] ?? 0) & POLLIN) === 0) continue;
+      const count = Number(c.read(read_fd, ptr(buffer), BUFFER_BYTES));
+      if (count < 0) return false;
+      onBytes(index, buffer.subarray(0, count));
+    }
+  }
+  return false;
+}
+
+export function closeAll(fds: readonly number[]): void {
+  const c = pipesLibc();
+  for (const fd of fds) c?.close(fd);
+}
