@@ -2,18 +2,18 @@
 
 import { existsSync, statfsSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import { errorText, LeaseError } from "../../core/errors.ts";
-import { systemClock } from "../../platform/clock.ts";
-import type { Finding } from "../../store/queries.ts";
-import { diagnosisJson, diagnosisText, isHealthy } from "../../view/doctor.ts";
-import { jsonLine } from "../../view/json.ts";
-import { sqliteVersion } from "../../platform/build_info.ts";
-import { checkup, clock } from "../../lookup/checkup.ts";
-import type { Io } from "../../cli/io.ts";
-import { command } from "../../cli/command.ts";
-import { COLOR_CHOICES, JSON_FLAG } from "../../cli/flags.ts";
-import { screenOf, withStore } from "../../cli/io.ts";
-import { effectiveSettings } from "./effective.ts";
+import { errorText, LeaseError } from "../core/errors.ts";
+import { systemClock } from "../platform/clock.ts";
+import type { Finding } from "../store/queries.ts";
+import { diagnosisJson, diagnosisText, isHealthy } from "../view/doctor.ts";
+import { jsonLine } from "../view/json.ts";
+import { sqliteVersion } from "../platform/build_info.ts";
+import { checkup, clock } from "../lookup/checkup.ts";
+import type { Io } from "../cli/io.ts";
+import { command } from "../cli/command.ts";
+import { COLOR_CHOICES, JSON_FLAG } from "../cli/flags.ts";
+import { screenOf, withStore } from "../cli/io.ts";
+import { effectiveSettings } from "./doctor/effective.ts";
 
 const FAILED = 125;
 

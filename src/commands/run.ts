@@ -1,28 +1,28 @@
 /** `lease run`: a job in the foreground. Queued, run here or followed, its output and its exit code passed on. */
 
-import { GRACE } from "../../core/values.ts";
-import { calibrate, DEFAULT_KILL_GRACE_MS } from "../../core/calibration.ts";
-import { LeaseError } from "../../core/errors.ts";
-import { isFinished, type Job, type NewJob } from "../../core/job.ts";
-import { checkNewJob } from "../../core/check_job.ts";
-import { systemClock, systemRandom } from "../../platform/clock.ts";
-import { Foreground } from "../../foreground/foreground.ts";
-import type { Report } from "../../core/report.ts";
-import type { Store } from "../../store/store.ts";
-import { jobJson, jsonLine } from "../../view/json.ts";
-import { quote } from "../../view/quote.ts";
-import { visible, withoutPassword } from "../../view/text.ts";
-import { relative } from "../../view/time.ts";
-import { VERSION } from "../../platform/build_info.ts";
-import type { Io } from "../../cli/io.ts";
-import { command } from "../../cli/command.ts";
-import { section } from "../../cli/flags.ts";
-import { withStore } from "../../cli/io.ts";
-import { JOB_FLAGS, JOB_LISTS } from "../../cli/job_flags.ts";
-import { newJob } from "../../cli/new_job.ts";
-import { Output } from "./output.ts";
-import { onSignals, signalCode } from "../../cli/signals.ts";
-import { exitCodeOf, tellWhyWaiting } from "../../cli/waiting.ts";
+import { GRACE } from "../core/values.ts";
+import { calibrate, DEFAULT_KILL_GRACE_MS } from "../core/calibration.ts";
+import { LeaseError } from "../core/errors.ts";
+import { isFinished, type Job, type NewJob } from "../core/job.ts";
+import { checkNewJob } from "../core/check_job.ts";
+import { systemClock, systemRandom } from "../platform/clock.ts";
+import { Foreground } from "../foreground/foreground.ts";
+import type { Report } from "../core/report.ts";
+import type { Store } from "../store/store.ts";
+import { jobJson, jsonLine } from "../view/json.ts";
+import { quote } from "../view/quote.ts";
+import { visible, withoutPassword } from "../view/text.ts";
+import { relative } from "../view/time.ts";
+import { VERSION } from "../platform/build_info.ts";
+import type { Io } from "../cli/io.ts";
+import { command } from "../cli/command.ts";
+import { section } from "../cli/flags.ts";
+import { withStore } from "../cli/io.ts";
+import { JOB_FLAGS, JOB_LISTS } from "../cli/job_flags.ts";
+import { newJob } from "../cli/new_job.ts";
+import { Output } from "./run/output.ts";
+import { onSignals, signalCode } from "../cli/signals.ts";
+import { exitCodeOf, tellWhyWaiting } from "../cli/waiting.ts";
 
 /** Whoever says one of these thinks of a job that fails, not only of one that is lost. */
 const RETRY_FLAGS = ["retries", "backoff", "fatal_exit"] as const;
