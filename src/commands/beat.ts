@@ -18,15 +18,10 @@ export default command({
     ["lease beat --progress 40 --message 'linking'", "in a script that prints nothing for long"],
     ["lease beat || exit", "end when cancel was requested or the lease is lost"],
   ],
-  notes: [
-    {
-      title: "Exit codes",
-      rows: [
-        ["0", "go on"],
-        ["3", "cancel was requested: clean up and end"],
-        ["4", "the lease is lost: stop at once, somebody else may be at it"],
-      ],
-    },
+  exit_codes: [
+    ["0", "go on"],
+    ["3", "cancel was requested: clean up and end"],
+    ["4", "the lease is lost: stop at once, somebody else may be at it"],
   ],
   run: async ({ args, io }) => {
     const { id, token } = ownJob(io.env);

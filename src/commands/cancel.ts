@@ -36,8 +36,8 @@ export default command({
   notes: [
     "The worker of a running job hears of it within a second: TERM, its --grace, then KILL. A job that finishes first " +
       "is completed.",
-    { title: "Exit codes", rows: [["1", "a job had finished already, or there is no such job"]] },
   ],
+  exit_codes: [["1", "a job had finished already, or there is no such job"]],
   run: async ({ args, lists, rest, io }) => {
     const only = selectionOf("cancel", rest, args, lists.status);
     const states = lists.status.length === 0 ? CANCELLABLE : lists.status;

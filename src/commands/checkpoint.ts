@@ -18,14 +18,9 @@ export default command({
     ['lease checkpoint "page $page"', "note it"],
     ["lease checkpoint", "print the last note; the same as $LEASE_CHECKPOINT at the start"],
   ],
-  notes: [
-    {
-      title: "Exit codes",
-      rows: [
-        ["1", "without TEXT: there is no note"],
-        ["4", "the lease is lost: the note was not taken, stop at once"],
-      ],
-    },
+  exit_codes: [
+    ["1", "without TEXT: there is no note"],
+    ["4", "the lease is lost: the note was not taken, stop at once"],
   ],
   run: async ({ args, rest, io }) => {
     const { id, token } = ownJob(io.env);

@@ -37,16 +37,11 @@ export default command({
     ["lease doctor", "what is wrong, what to do, and where each setting comes from"],
     ["lease doctor --json | jq '.findings[] | select(.level != \"ok\")'", "for a monitor"],
   ],
-  notes: [
-    "Changes nothing. The integrity check reads the whole store, which takes a while when it is large.",
-    {
-      title: "Exit codes",
-      rows: [
-        ["0", "all is well, or there are only warnings"],
-        ["1", "something is wrong, or there is no store yet"],
-        ["125", "the store can't be opened"],
-      ],
-    },
+  notes: ["Changes nothing. The integrity check reads the whole store, which takes a while when it is large."],
+  exit_codes: [
+    ["0", "all is well, or there are only warnings"],
+    ["1", "something is wrong, or there is no store yet"],
+    ["125", "the store can't be opened"],
   ],
   run: async ({ args, given, commands, io }) => {
     const { settings, findings, store } = await effectiveSettings({ args, given }, commands, io.env);

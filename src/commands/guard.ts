@@ -20,15 +20,10 @@ export default command({
   rest: "command",
   ignores_config: true,
   examples: [["lease guard -- ./deploy.sh", "the step that must never run twice at the same time"]],
-  notes: [
-    "The lease is checked before the command starts and while it runs; when it is lost the command is killed.",
-    {
-      title: "Exit codes",
-      rows: [
-        ["4", "the lease is lost"],
-        ["other", "the command's own"],
-      ],
-    },
+  notes: ["The lease is checked before the command starts and while it runs; when it is lost the command is killed."],
+  exit_codes: [
+    ["4", "the lease is lost"],
+    ["other", "the command's own"],
   ],
   run: async ({ args, rest, io }) => {
     const { id, token } = ownJob(io.env);

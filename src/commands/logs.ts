@@ -34,7 +34,7 @@ export default command({
     ["lease logs -f 7", "and what follows, through its retries, until it has ended"],
     ["lease logs 7 --attempt 1 --stream stderr --timestamps", "what the first attempt complained about, and when"],
   ],
-  notes: [{ title: "Exit codes", rows: [["1", "there is no such job or attempt"]] }],
+  exit_codes: [["1", "there is no such job or attempt"]],
   run: async ({ args, rest, io }) => {
     const ids = readIds(rest, "logs");
     const [id] = ids;

@@ -32,7 +32,7 @@ export default command({
     ["lease retry --status failed,cancelled --task release-1.4", "what a task has not got done"],
     ["lease retry --status failed", "everything that failed"],
   ],
-  notes: [{ title: "Exit codes", rows: [["1", "a job has not finished, its key is taken, or there is no such job"]] }],
+  exit_codes: [["1", "a job has not finished, its key is taken, or there is no such job"]],
   run: async ({ args, lists, rest, io }) => {
     const only = selectionOf("retry", rest, args, lists.status);
     const states = lists.status.length === 0 ? (["failed"] as const) : lists.status;

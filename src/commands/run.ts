@@ -77,16 +77,13 @@ export default command({
         ["again", "does not wait for the job"],
       ],
     },
-    {
-      title: "Exit codes",
-      rows: [
-        ["own", "the job's, 128+n when signal n ended it"],
-        ["1", "it was cancelled, lost too often or silent for too long"],
-        ["124, 126, 127", "its time was over; it can't be executed; it was not found"],
-        ["125", "lease itself failed"],
-        ["129, 130, 143", "we were told to end before the job had"],
-      ],
-    },
+  ],
+  exit_codes: [
+    ["own", "the job's, 128+n when signal n ended it"],
+    ["1", "it was cancelled, lost too often or silent for too long"],
+    ["124, 126, 127", "its time was over; it can't be executed; it was not found"],
+    ["125", "lease itself failed"],
+    ["129, 130, 143", "we were told to end before the job had"],
   ],
   run: async ({ args, lists, rest, given, io }) => {
     const { key = null } = args;

@@ -44,17 +44,12 @@ export default command({
     ["lease wait --task release-1.4", "all that the task has, and what is added to it meanwhile"],
     ["lease wait --any 7 8 --json", "the first that has ended"],
   ],
-  notes: [
-    "A job that is going to be retried has not ended. Ctrl-C ends the waiting; the jobs go on.",
-    {
-      title: "Exit codes",
-      rows: [
-        ["0", "all have completed; with --any, the first that ended has"],
-        ["1", "there is no such job, nothing matched, or a job failed without a code of its own or was cancelled"],
-        ["124", "--timeout is over, or the job's own was"],
-        ["other", "the code of the job, or of the first by id that did not complete; 128+n for signal n"],
-      ],
-    },
+  notes: ["A job that is going to be retried has not ended. Ctrl-C ends the waiting; the jobs go on."],
+  exit_codes: [
+    ["0", "all have completed; with --any, the first that ended has"],
+    ["1", "there is no such job, nothing matched, or a job failed without a code of its own or was cancelled"],
+    ["124", "--timeout is over, or the job's own was"],
+    ["other", "the code of the job, or of the first by id that did not complete; 128+n for signal n"],
   ],
   run: async ({ args, rest, io }) => {
     const only = selectionOf("wait for", rest, args);

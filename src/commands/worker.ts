@@ -105,14 +105,11 @@ export default command({
         ["QUIT", "kill and return the running jobs at once"],
       ],
     },
-    {
-      title: "Exit codes",
-      rows: [
-        ["0", "stopped, or nothing left to do"],
-        ["1", "with --once, --until-empty or --max-jobs: a job it ran failed"],
-        ["125", "the store could not be used"],
-      ],
-    },
+  ],
+  exit_codes: [
+    ["0", "stopped, or nothing left to do"],
+    ["1", "with --once, --until-empty or --max-jobs: a job it ran failed"],
+    ["125", "the store could not be used"],
   ],
   run: async ({ args, lists, rest, io }) => {
     const { lease = null, interval = null, grace = DEFAULT_KILL_GRACE_MS, drain: drain_ms = 30_000 } = args;

@@ -44,14 +44,11 @@ export default command({
     "With --from it prints an id per line. A JSON line has the names of the flags (retry_on for --retry-on), and argv or shell; flags are the defaults of every line. With -c, {} stands for the line as one quoted word. Empty lines of text count, as with GNU parallel; empty lines of JSON don't.",
     "An --input that begins with @ is a file; @@ stands for a text that begins with @.",
     "A time without a day (--at 18:30) is the next time it is that late; a moment that has passed is refused, as at(1) does. A time that comes twice when clocks go back means the first that is still ahead; one that is skipped when they go forward means the moment at which it would have come.",
-    {
-      title: "Exit codes",
-      rows: [
-        ["0", "the id is on disk"],
-        ["1", "with --if-exists fail: a live job has the key"],
-        ["125", "the store could not be used"],
-      ],
-    },
+  ],
+  exit_codes: [
+    ["0", "the id is on disk"],
+    ["1", "with --if-exists fail: a live job has the key"],
+    ["125", "the store could not be used"],
   ],
   run: async ({ args, lists, rest, given, io }) => {
     const { from, lines } = args;

@@ -41,8 +41,8 @@ export default command({
     },
     "Jobs come with the newest, the highest, the most first (by due: what is due next), leases with the one that ends " +
       "next, checkpoints with the newest; --reverse turns that round.",
-    { title: "Exit codes", rows: [["1", "there is no such job, or nothing in the list matches"]] },
   ],
+  exit_codes: [["1", "there is no such job, or nothing in the list matches"]],
   run: async ({ args, lists, rest, given, io }) => {
     const view = viewOf(args, lists.status, rest, given);
     return withStore(args, io, { create: false }, async ({ store }) =>
