@@ -11,11 +11,10 @@ import type { WorkProgress } from "../view/progress.ts";
 import { NO_FACTS, reasonOf } from "../view/reason.ts";
 import { visible } from "../view/text.ts";
 import { command } from "../cli/command.ts";
-import type { Io } from "../cli/io.ts";
-import { JSON_FLAG } from "../cli/flags.ts";
-import { wantsColor, withStore } from "../cli/io.ts";
+import { JSON_FLAG, valueFlag } from "../cli/flags.ts";
+import { wantsColor, withStore, type Io } from "../cli/io.ts";
 import { exitCodeOf } from "../cli/waiting.ts";
-import { idPages, nothingMatched, SELECTION_FLAGS, selectionOf } from "../cli/selection.ts";
+import { FINISHED_STATES, idPages, nothingMatched, SELECTION_FLAGS, selectionOf } from "../cli/selection.ts";
 import { ProgressLine } from "../cli/progress.ts";
 import { repeat } from "../cli/repeat.ts";
 import { ExitRequest } from "../cli/signals.ts";
@@ -23,7 +22,6 @@ import { ExitRequest } from "../cli/signals.ts";
 const PACE = { every_ms: 1_000, pause_ms: 10 } as const;
 const TIMED_OUT = 124;
 const UNFINISHED = ["blocked", "scheduled", "retrying", "pending", "running", "cancelling"] as const;
-const FINISHED = ["completed", "failed", "cancelled"] as const;
 const BAD = ["failed", "cancelled"] as const;
 const FAILURES_TOLD = 10;
 
@@ -32,7 +30,7 @@ export default command({
   args: {
     ...SELECTION_FLAGS,
     any: { type: "boolean", description: "Until one of them has ended" },
-    timeout: { type: "string", value: DURATION, description: "No longer than this", fallback: "forever" },
+    timeout: valueFlag(DURATION, "No longer than this", { fallback: "forever" }),
     json: { ...JSON_FLAG, description: "Print the jobs when it is over, one object per line" },
   },
   rest: "words",
@@ -94,7 +92,7 @@ interface Waiting {
 /** Null: it is over. Else the code of what ended the waiting before. */
 async function waitFor(store: Store, only: Selection, { any, timeout_ms, line }: Waiting): Promise<number | null> {
   const isOver = async () => {
-    const states = any ? FINISHED : UNFINISHED;
+    const states = any ? FINISHED_STATES : UNFINISHED;
     const found = await store.list({ ...only, states, limit: 1, newest_first: false });
     return any === found.length > 0;
   };
@@ -128,13 +126,19 @@ function progressOf(store: Store, only: Selection): () => Promise<WorkProgress> 
 async function whatIsLeft(store: Store, only: Selection, timeout_ms: number): Promise<string> {
   const counts = await store.counts(only);
   const total = counts.reduce((sum, { count }) => sum + count, 0);
-  const ended = counts.filter(({ state }) => FINISHED.some((name) => name === state));
+  const ended = counts.filter(({ state }) => FINISHED_STATES.some((name) => name === state));
   const left = total - ended.reduce((sum, { count }) => sum + count, 0);
   return `after ${formatDuration(timeout_ms)} ${left} of ${total} ${total === 1 ? "job has" : "jobs have"} not ended`;
 }
 
 async function firstEnded(store: Store, only: Selection): Promise<Job | null> {
-  const [first] = await store.list({ ...only, states: FINISHED, sort: "finished", limit: 1, newest_first: false });
+  const [first] = await store.list({
+    ...only,
+    states: FINISHED_STATES,
+    sort: "finished",
+    limit: 1,
+    newest_first: false,
+  });
   return first ?? null;
 }
 
@@ -153,7 +157,7 @@ async function outcome(store: Store, only: Selection, io: Io): Promise<number> {
 
 async function printJson(store: Store, only: Selection, io: Io): Promise<void> {
   const now_ms = await store.now();
-  for await (const ids of idPages(store, "wait for", only, [...UNFINISHED, ...FINISHED])) {
+  for await (const ids of idPages(store, "wait for", only, [...UNFINISHED, ...FINISHED_STATES])) {
     for (const job of await store.jobs(ids)) {
       if (job !== null) io.stdout(jsonLine(jobJson(job, reasonOf(job, NO_FACTS, now_ms))));
     }
