@@ -3,14 +3,15 @@
 import { LeaseError } from "../core/errors.ts";
 import { PERCENT, TEXT } from "../core/values.ts";
 import { command } from "../cli/command.ts";
+import { valueFlag } from "../cli/flags.ts";
 import { withStore } from "../cli/io.ts";
 import { leaseLost, ownJob } from "../cli/own_job.ts";
 
 export default command({
   meta: { name: "beat", description: "From inside a job: prove that it works, and hear whether to go on" },
   args: {
-    progress: { type: "string", value: PERCENT, description: "How far it is, 0 to 100" },
-    message: { type: "string", value: TEXT, description: "What it is doing" },
+    progress: valueFlag(PERCENT, "How far it is, 0 to 100"),
+    message: valueFlag(TEXT, "What it is doing"),
   },
   rest: "none",
   ignores_config: true,

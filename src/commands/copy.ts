@@ -6,13 +6,13 @@ import type { Copied } from "../store/copy/copy.ts";
 import { jsonLine } from "../view/json.ts";
 import { LOCATION } from "../core/values.ts";
 import { command } from "../cli/command.ts";
-import { JSON_FLAG } from "../cli/flags.ts";
+import { JSON_FLAG, valueFlag } from "../cli/flags.ts";
 import { withStore } from "../cli/io.ts";
 
 export default command({
   meta: { name: "copy", description: "Copy everything in the store to another one" },
   args: {
-    to: { type: "string", value: LOCATION, description: "The other store: new, or empty" },
+    to: valueFlag(LOCATION, "The other store: new, or empty"),
     force: { type: "boolean", description: "Also while workers are live; what they change meanwhile may be missed" },
     json: JSON_FLAG,
   },

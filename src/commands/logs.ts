@@ -9,6 +9,7 @@ import type { Store } from "../store/store.ts";
 import { LogText, logJson, STAMPED } from "../view/log.ts";
 import { visible } from "../view/text.ts";
 import { command } from "../cli/command.ts";
+import { valueFlag } from "../cli/flags.ts";
 import { withStore } from "../cli/io.ts";
 import { repeat } from "../cli/repeat.ts";
 import { tellWhyWaiting } from "../cli/waiting.ts";
@@ -21,7 +22,7 @@ export default command({
   meta: { name: "logs", description: "Show what a job printed" },
   args: {
     follow: { type: "boolean", alias: "f", description: "Go on until the job has ended" },
-    attempt: { type: "string", value: COUNT, description: "Of this attempt", fallback: "the newest" },
+    attempt: valueFlag(COUNT, "Of this attempt", { fallback: "the newest" }),
     stream: { type: "enum", options: ["stdout", "stderr", "both"], default: "both", description: "Only this stream" },
     timestamps: { type: "boolean", description: "Begin each line with when it was printed" },
     json: { type: "boolean", description: "Print each line as an object: job, attempt, stream, at, text" },

@@ -16,7 +16,7 @@ import { relative } from "../view/time.ts";
 import { VERSION } from "../platform/build_info.ts";
 import type { Io } from "../cli/io.ts";
 import { command } from "../cli/command.ts";
-import { section } from "../cli/flags.ts";
+import { section, valueFlag } from "../cli/flags.ts";
 import { withStore } from "../cli/io.ts";
 import { JOB_FLAGS, JOB_LISTS } from "../cli/job_flags.ts";
 import { newJob } from "../cli/new_job.ts";
@@ -46,12 +46,7 @@ export default command({
         description: "When the newest job with the key has completed or failed: answer from it, or run again",
       },
       remote: { type: "boolean", description: "Leave it to a worker, and only follow" },
-      grace: {
-        type: "string",
-        value: GRACE,
-        description: "Between TERM and KILL when it is stopped",
-        fallback: "10s",
-      },
+      grace: valueFlag(GRACE, "Between TERM and KILL when it is stopped", { fallback: "10s" }),
       json: { type: "boolean", description: "In the end print the job as JSON on stderr" },
     }),
   },

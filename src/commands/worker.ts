@@ -17,7 +17,7 @@ import { visible } from "../view/text.ts";
 import { VERSION } from "../platform/build_info.ts";
 import { command } from "../cli/command.ts";
 import { wantsColor, withStore } from "../cli/io.ts";
-import { LOG_FORMAT_FLAG, section } from "../cli/flags.ts";
+import { LOG_FORMAT_FLAG, section, valueFlag } from "../cli/flags.ts";
 import { roleLog } from "../cli/role_log.ts";
 import { ProgressDisplay } from "../cli/progress.ts";
 import { onSignals } from "../cli/signals.ts";
@@ -29,31 +29,23 @@ const SHORTEST_POLL_MS = 10;
 export default command({
   meta: { name: "worker", description: "Run queued jobs" },
   args: {
-    queue: {
-      type: "string",
+    queue: valueFlag(QUEUE, "Queue to serve; several in order of preference, '*' for all", {
       alias: "q",
-      value: QUEUE,
-      description: "Queue to serve; several in order of preference, '*' for all",
       fallback: DEFAULT_QUEUE,
-    },
-    task: { type: "string", alias: "t", value: TASK, description: "Only jobs with this label" },
-    slots: { type: "string", alias: "j", value: SLOTS, description: "Jobs to run at a time", fallback: "1" },
-    ...section("Slots that follow the work, instead of -j", {
-      min: { type: "string", value: SLOTS, description: "Fewest slots, when their number follows the work" },
-      max: { type: "string", value: SLOTS, description: "Most slots" },
-      scale_up_at: { type: "string", value: COUNT, description: "Waiting jobs that add a slot", fallback: "5" },
-      scale_down_after: {
-        type: "string",
-        value: DURATION,
-        description: "Idle time that removes one",
-        fallback: "5m",
-      },
     }),
-    name: { type: "string", value: NAME, description: "Name to show in lists" },
-    log_dir: { type: "string", value: FOLDER, description: "Also keep whole logs there as plain files" },
+    task: valueFlag(TASK, "Only jobs with this label", { alias: "t" }),
+    slots: valueFlag(SLOTS, "Jobs to run at a time", { alias: "j", fallback: "1" }),
+    ...section("Slots that follow the work, instead of -j", {
+      min: valueFlag(SLOTS, "Fewest slots, when their number follows the work"),
+      max: valueFlag(SLOTS, "Most slots"),
+      scale_up_at: valueFlag(COUNT, "Waiting jobs that add a slot", { fallback: "5" }),
+      scale_down_after: valueFlag(DURATION, "Idle time that removes one", { fallback: "5m" }),
+    }),
+    name: valueFlag(NAME, "Name to show in lists"),
+    log_dir: valueFlag(FOLDER, "Also keep whole logs there as plain files"),
     log_format: LOG_FORMAT_FLAG,
     preempt: { type: "boolean", description: "Return a running job when one more urgent by 100 or more waits" },
-    poll: { type: "string", value: DURATION, description: "Look for jobs at least this often", fallback: "1s" },
+    poll: valueFlag(DURATION, "Look for jobs at least this often", { fallback: "1s" }),
     sweep: {
       type: "boolean",
       default: true,
@@ -63,28 +55,15 @@ export default command({
     ...section("When it ends", {
       once: { type: "boolean", description: "End after one job" },
       until_empty: { type: "boolean", description: "End when nothing is left to do" },
-      max_jobs: { type: "string", value: COUNT, description: "End after so many jobs" },
-      drain: {
-        type: "string",
-        value: DURATION,
-        description: "On TERM or INT, time for running jobs to end before they are returned",
+      max_jobs: valueFlag(COUNT, "End after so many jobs"),
+      drain: valueFlag(DURATION, "On TERM or INT, time for running jobs to end before they are returned", {
         fallback: "30s",
-      },
-      grace: {
-        type: "string",
-        value: GRACE,
-        description: "Between TERM and KILL when a job is stopped",
-        fallback: "10s",
-      },
+      }),
+      grace: valueFlag(GRACE, "Between TERM and KILL when a job is stopped", { fallback: "10s" }),
     }),
     ...section("Leases, for jobs that set nothing themselves", {
-      lease: {
-        type: "string",
-        value: LEASE,
-        description: "Silence that counts as hung; auto learns it from earlier runs",
-        fallback: "5m",
-      },
-      interval: { type: "string", value: DURATION, description: "At most one extension per", fallback: "lease / 10" },
+      lease: valueFlag(LEASE, "Silence that counts as hung; auto learns it from earlier runs", { fallback: "5m" }),
+      interval: valueFlag(DURATION, "At most one extension per", { fallback: "lease / 10" }),
       beat: { type: "enum", options: BEATS, description: "What proves work", fallback: "output" },
     }),
   },

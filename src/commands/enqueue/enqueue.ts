@@ -4,7 +4,7 @@ import { LeaseError } from "../../core/errors.ts";
 import { checkNewJob } from "../../core/check_job.ts";
 import { textValue } from "../../core/values.ts";
 import { command } from "../../cli/command.ts";
-import { section } from "../../cli/flags.ts";
+import { section, valueFlag } from "../../cli/flags.ts";
 import { withInbox } from "../../cli/io.ts";
 import { JOB_FLAGS, JOB_LISTS } from "../../cli/job_flags.ts";
 import { newJob } from "../../cli/new_job.ts";
@@ -14,11 +14,10 @@ export default command({
   args: {
     ...JOB_FLAGS,
     ...section("Many at once", {
-      from: {
-        type: "string",
-        value: textValue("FILE|-", "files"),
-        description: "Queue a job for each line of this file, all or none: JSON, or text with --lines",
-      },
+      from: valueFlag(
+        textValue("FILE|-", "files"),
+        "Queue a job for each line of this file, all or none: JSON, or text with --lines",
+      ),
       lines: {
         type: "boolean",
         description: "The lines are words: each takes the place of {} in the command and --key, or goes behind it",

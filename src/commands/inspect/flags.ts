@@ -6,7 +6,7 @@ import { SORTS } from "../../store/queries.ts";
 import { QUEUE_STATES } from "../../view/queues.ts";
 import { WORKER_STATES } from "../../view/workers.ts";
 import type { FlagValues } from "../../cli/command.ts";
-import { flagName, JSON_FLAG, section } from "../../cli/flags.ts";
+import { flagName, JSON_FLAG, section, valueFlag } from "../../cli/flags.ts";
 
 export const DEFAULT_LIMIT = 50;
 export const MOST_LISTED = 1_000_000;
@@ -39,23 +39,14 @@ export const INSPECT_FLAGS = {
       valueHint: "STATES",
       description: "Jobs, or workers, in these states; a list by commas",
     },
-    queue: { type: "string", alias: "q", value: QUEUE, description: "Of this queue" },
-    task: { type: "string", alias: "t", value: TASK, description: "With this label" },
-    key: { type: "string", alias: "k", value: KEY, description: "Jobs with this key" },
-    job: { type: "string", value: ID, description: "Checkpoints of this job" },
+    queue: valueFlag(QUEUE, "Of this queue", { alias: "q" }),
+    task: valueFlag(TASK, "With this label", { alias: "t" }),
+    key: valueFlag(KEY, "Jobs with this key", { alias: "k" }),
+    job: valueFlag(ID, "Checkpoints of this job"),
     kind: { type: "enum", options: KINDS, description: "Checkpoints of this kind" },
     stale: { type: "boolean", description: "Leases that are over and not recovered" },
-    since: {
-      type: "string",
-      value: SINCE,
-      description: "Something happened to it since then: 2h (ago), or 2026-03-01T09:30:00Z",
-    },
-    limit: {
-      type: "string",
-      value: integer({ min: 1, max: MOST_LISTED }),
-      description: "At most so many",
-      fallback: String(DEFAULT_LIMIT),
-    },
+    since: valueFlag(SINCE, "Something happened to it since then: 2h (ago), or 2026-03-01T09:30:00Z"),
+    limit: valueFlag(integer({ min: 1, max: MOST_LISTED }), "At most so many", { fallback: String(DEFAULT_LIMIT) }),
     sort: { type: "enum", options: ALL_SORTS, valueHint: "BY", description: "See below" },
     reverse: { type: "boolean", alias: "r", description: "In the opposite order" },
   }),
