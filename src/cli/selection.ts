@@ -41,7 +41,12 @@ export function selectionOf(
     return { ids: readIds(words, verb) };
   }
   if (!by_flag) throw new LeaseError("usage", `${verb} what? Name ids (7 9-12), --task or --queue`);
-  return { ...(task === undefined ? {} : { task }), ...(queue === undefined ? {} : { queues: [queue] }) };
+  return defined({ task, queues: queue === undefined ? undefined : [queue] });
+}
+
+/** Without what is undefined: a query has only what it asks for. */
+export function defined<T extends object>(fields: { [K in keyof T]: T[K] | undefined }): Partial<T> {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Partial<T>;
 }
 
 /** To be thrown: flags selected nothing; perhaps a queue's name is misspelt. */

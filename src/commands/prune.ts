@@ -9,7 +9,7 @@ import { jsonLine } from "../view/json.ts";
 import { command } from "../cli/command.ts";
 import { JSON_FLAG, statesFlag, valueFlag } from "../cli/flags.ts";
 import { withStore, type Io } from "../cli/io.ts";
-import { FINISHED_STATES } from "../cli/selection.ts";
+import { defined, FINISHED_STATES } from "../cli/selection.ts";
 
 /** Short enough that others who write hardly notice. */
 const BATCH = 500;
@@ -44,8 +44,7 @@ export default command({
     const query: PruneQuery = {
       older_than_ms: args.older_than ?? 0,
       states: lists.status.length === 0 ? FINISHED_STATES : [...new Set(lists.status)],
-      ...(args.queue === undefined ? {} : { queues: [args.queue] }),
-      ...(args.task === undefined ? {} : { task: args.task }),
+      ...defined({ queues: args.queue === undefined ? undefined : [args.queue], task: args.task }),
     };
     const dry_run = args.dry_run || (!args.yes && isAttended(io));
     return withStore(args, io, { create: false }, async ({ store }) => {
