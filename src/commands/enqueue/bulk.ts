@@ -3,24 +3,21 @@
  * goes, so that memory stays small whatever the source; the store shows the jobs to others at the end only.
  */
 
-import { statSync } from "node:fs";
+import { closeSync, createReadStream, existsSync, fstatSync, mkdtempSync, openSync } from "node:fs";
+import { readSync, rmSync, statSync, writeSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
 import process from "node:process";
-import { resolve } from "node:path";
 import { parseAt } from "../../config/at.ts";
 import { jobOfLine } from "../../config/job_json.ts";
-import type { FieldContext } from "../../core/job_fields.ts";
-import { errorText, LeaseError } from "../../core/errors.ts";
-import { INPUT_LIMIT_BYTES } from "../../core/job.ts";
-import type { NewJob } from "../../core/job.ts";
 import { checkNewJob } from "../../core/check_job.ts";
+import { errorText, LeaseError } from "../../core/errors.ts";
+import { INPUT_LIMIT_BYTES, type NewJob } from "../../core/job.ts";
 import { systemClock } from "../../platform/clock.ts";
-import type { BulkEnqueued } from "../../store/store.ts";
-import type { Source } from "./bulk_lines.ts";
-import { closeSource, groupsOf, openSource } from "./bulk_lines.ts";
-import { withStore, type Io } from "../../cli/io.ts";
+import { withStore, type Io, type StoreArgs } from "../../cli/io.ts";
 import { inputOf, readInput } from "../../cli/new_job.ts";
 
-export interface BulkOptions {
+interface BulkOptions {
   from: string;
   /** One job per line of text, which takes the place of `{}`; else one per line of JSON. */
   lines: boolean;
@@ -34,9 +31,7 @@ const BATCH_JOBS = 2_000;
 const BATCH_BYTES = 4 * 1024 * 1024;
 const PRINT_CHARACTERS = 64 * 1024;
 
-type Args = Parameters<typeof withStore>[0];
-
-export async function enqueueBulk(options: BulkOptions, args: Args, io: Io): Promise<number> {
+export async function enqueueBulk(options: BulkOptions, args: StoreArgs, io: Io): Promise<number> {
   const source = await openSource(options.from);
   try {
     const batches = new Batches(source, options.lines ? textReader(options) : jsonReader(options, io));
@@ -47,10 +42,10 @@ export async function enqueueBulk(options: BulkOptions, args: Args, io: Io): Pro
         throw batches.explain(error);
       }),
     );
-    printIds(queued, io);
+    printIds(queued.ranges, io);
     return 0;
   } finally {
-    closeSource(source);
+    if (source.fd !== 0) closeSync(source.fd);
   }
 }
 
@@ -122,11 +117,12 @@ class Batches implements AsyncIterable<readonly NewJob[]> {
 function jsonReader({ defaults }: BulkOptions, io: Io): Reader {
   const now_ms = systemClock.wall_ms();
   const here = process.cwd();
-  const context: FieldContext = {
+  const context = {
     env: io.env,
-    folder: (path) => resolve(here, path),
-    moment: (text, name) => parseAt(text, name, now_ms),
-    input: (text, name) => inputOf(text, (path) => readPlainFile(resolve(here, path), `${name} ${text}`)),
+    folder: (path: string) => resolve(here, path),
+    moment: (text: string, name: string) => parseAt(text, name, now_ms),
+    input: (text: string, name: string) =>
+      inputOf(text, (path) => readPlainFile(resolve(here, path), `${name} ${text}`)),
   };
   return (line) => (line.trim() === "" ? null : jobOfLine(line, defaults, context));
 }
@@ -168,7 +164,7 @@ function shellMaker(shell: string): (line: string) => readonly string[] {
   return (line) => ["sh", "-c", template.replaceAll(PLACE, () => quoted(line))];
 }
 
-function printIds({ ranges }: BulkEnqueued, io: Io): void {
+function printIds(ranges: readonly (readonly [from: number, to: number])[], io: Io): void {
   let text = "";
   for (const [from, to] of ranges) {
     for (let id = from; id <= to; id++) {
@@ -179,4 +175,119 @@ function printIds({ ranges }: BulkEnqueued, io: Io): void {
     }
   }
   io.stdout(text);
+}
+
+interface Source {
+  /** As messages call it. */
+  name: string;
+  fd: number;
+}
+
+/** Lines in a row; `number` is that of the first, counted from 1. */
+interface LineGroup {
+  number: number;
+  lines: readonly string[];
+}
+
+const GROUP_BYTES = 256 * 1024;
+/** More than any job that is accepted can take. */
+const LINE_LIMIT_BYTES = 16 * 1024 * 1024;
+const LF = 10;
+const BOM = "\uFEFF";
+
+/** `-` is standard input. */
+async function openSource(from: string): Promise<Source> {
+  const name = from === "-" ? "stdin" : from;
+  try {
+    if (from === "-") {
+      return { name, fd: fstatSync(0).isFile() ? 0 : await spool(process.stdin as AsyncIterable<Uint8Array>) };
+    }
+    const stats = statSync(from);
+    if (stats.isDirectory()) throw new LeaseError("usage", `--from ${from} is a folder: name a file, or - for stdin`);
+    if (stats.isFile()) return { name, fd: openSync(from, "r") };
+    return { name, fd: await spool(createReadStream(from) as AsyncIterable<Uint8Array>) };
+  } catch (error) {
+    if (error instanceof LeaseError) throw error;
+    throw new LeaseError("usage", `--from ${from} can't be read: ${errorText(error)}`);
+  }
+}
+
+/**
+ * A source that is not a plain file may take its time, or never end; it is copied to a private file first, which has no
+ * name any more and so goes with this process.
+ */
+async function spool(pieces: AsyncIterable<Uint8Array>): Promise<number> {
+  // Where large things may lie: /tmp is often memory.
+  const parent = process.env["TMPDIR"] ?? (existsSync("/var/tmp") ? "/var/tmp" : tmpdir());
+  const folder = mkdtempSync(join(parent, "lease-spool-"));
+  let fd: number;
+  try {
+    fd = openSync(join(folder, "lines"), "wx+", 0o600);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+  let size = 0;
+  for await (const piece of pieces) {
+    try {
+      // With a position, so that what reads the file begins at its beginning.
+      for (let at = 0; at < piece.length;) at += writeSync(fd, piece, at, piece.length - at, size + at);
+    } catch (error) {
+      const message = `the lines could not be kept in ${parent}: ${errorText(error)}; TMPDIR names another folder`;
+      throw new LeaseError("store_full", message);
+    }
+    size += piece.length;
+  }
+  return fd;
+}
+
+/** The lines in groups, as there may be more than fit into memory. A last line without an end counts too. */
+function* groupsOf({ name, fd }: Source): Generator<LineGroup> {
+  const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+  let buffer = new Uint8Array(GROUP_BYTES);
+  let used = 0;
+  let number = 1;
+  for (;;) {
+    if (used >= LINE_LIMIT_BYTES) {
+      throw new LeaseError("invalid_line", `${name}:${number}: this line is longer than 16 MiB`);
+    }
+    if (used === buffer.length) buffer = new Uint8Array(buffer.buffer.transfer(2 * used));
+    const more = readSync(fd, buffer, used, buffer.length - used, null);
+    const over = more === 0;
+    used += more;
+    const end = over ? used : buffer.lastIndexOf(LF, used - 1) + 1;
+    if (end > 0) {
+      const bytes = buffer.subarray(0, end);
+      const lines = decode(decoder, bytes, name, number).split("\n");
+      if (bytes.at(-1) === LF) lines.pop();
+      if (number === 1 && lines[0]?.startsWith(BOM)) lines[0] = lines[0].slice(1);
+      yield { number, lines };
+      number += lines.length;
+      buffer.copyWithin(0, end, used);
+      used -= end;
+    }
+    if (over) return;
+  }
+}
+
+function decode(decoder: TextDecoder, bytes: Uint8Array, name: string, number: number): string {
+  try {
+    return decoder.decode(bytes);
+  } catch {
+    throw new LeaseError("invalid_line", `${name}:${number + brokenLine(decoder, bytes)}: this is not valid UTF-8`);
+  }
+}
+
+/** Which of the lines can't be decoded, counted from 0. */
+function brokenLine(decoder: TextDecoder, bytes: Uint8Array): number {
+  let line = 0;
+  try {
+    for (let from = 0; from < bytes.length; line++) {
+      const end = bytes.indexOf(LF, from) + 1 || bytes.length;
+      decoder.decode(bytes.subarray(from, end));
+      from = end;
+    }
+  } catch {
+    // This is the one.
+  }
+  return line;
 }
