@@ -8,7 +8,7 @@ import type { Store } from "../store/store.ts";
 import { command } from "../cli/command.ts";
 import { withStore } from "../cli/io.ts";
 import { leaseLost, ownJob } from "../cli/own_job.ts";
-import { repeat } from "../cli/repeat.ts";
+import { repeat } from "../cli/waiting.ts";
 import { onSignals } from "../cli/signals.ts";
 
 /** How often the lease is looked at while the command runs. */

@@ -11,8 +11,7 @@ import { visible } from "../view/text.ts";
 import { command } from "../cli/command.ts";
 import { valueFlag } from "../cli/flags.ts";
 import { withStore } from "../cli/io.ts";
-import { repeat } from "../cli/repeat.ts";
-import { tellWhyWaiting } from "../cli/waiting.ts";
+import { repeat, tellWhyWaiting } from "../cli/waiting.ts";
 
 const PACE = { every_ms: 500, pause_ms: 0 } as const;
 /** Ctrl-C just ends it: there is nothing to put in order. */

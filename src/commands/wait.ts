@@ -13,10 +13,9 @@ import { visible } from "../view/text.ts";
 import { command } from "../cli/command.ts";
 import { JSON_FLAG, valueFlag } from "../cli/flags.ts";
 import { wantsColor, withStore, type Io } from "../cli/io.ts";
-import { exitCodeOf } from "../cli/waiting.ts";
+import { exitCodeOf, repeat } from "../cli/waiting.ts";
 import { FINISHED_STATES, idPages, nothingMatched, SELECTION_FLAGS, selectionOf } from "../cli/selection.ts";
 import { ProgressLine } from "../cli/progress.ts";
-import { repeat } from "../cli/repeat.ts";
 import { ExitRequest } from "../cli/signals.ts";
 
 const PACE = { every_ms: 1_000, pause_ms: 10 } as const;

@@ -10,7 +10,7 @@ import type { Screen } from "../../view/style.ts";
 import { readable } from "../../view/time.ts";
 import type { Io } from "../../cli/io.ts";
 import { noSuchJobs } from "../../cli/selection.ts";
-import { repeat } from "../../cli/repeat.ts";
+import { repeat } from "../../cli/waiting.ts";
 import { ExitRequest, onSignals, signalCode } from "../../cli/signals.ts";
 import type { Seen, View } from "./lists.ts";
 
