@@ -4,8 +4,7 @@ import { LeaseError } from "../core/errors.ts";
 import { PERCENT, TEXT } from "../core/values.ts";
 import { command } from "../cli/command.ts";
 import { valueFlag } from "../cli/flags.ts";
-import { withStore } from "../cli/io.ts";
-import { leaseLost, ownJob } from "../cli/own_job.ts";
+import { leaseLost, ownJob, withStore } from "../cli/io.ts";
 
 export default command({
   meta: { name: "beat", description: "From inside a job: prove that it works, and hear whether to go on" },

@@ -2,8 +2,7 @@
 
 import { LeaseError } from "../core/errors.ts";
 import { command } from "../cli/command.ts";
-import { readStdin, withStore } from "../cli/io.ts";
-import { leaseLost, ownJob } from "../cli/own_job.ts";
+import { leaseLost, ownJob, readStdin, withStore } from "../cli/io.ts";
 
 /** The next attempt gets it in its environment, where no variable can be longer than 128 KiB on Linux. */
 const LIMIT_BYTES = 64 * 1024;

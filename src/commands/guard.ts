@@ -6,8 +6,7 @@ import { systemClock } from "../platform/clock.ts";
 import { inheritRun } from "../runner/inherit.ts";
 import type { Store } from "../store/store.ts";
 import { command } from "../cli/command.ts";
-import { withStore } from "../cli/io.ts";
-import { leaseLost, ownJob } from "../cli/own_job.ts";
+import { leaseLost, ownJob, withStore } from "../cli/io.ts";
 import { repeat } from "../cli/waiting.ts";
 import { onSignals } from "../cli/signals.ts";
 
