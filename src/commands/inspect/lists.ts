@@ -3,10 +3,9 @@
 import { LeaseError } from "../../core/errors.ts";
 import type { Job } from "../../core/job.ts";
 import { ID, integer, KEY, QUEUE, readIds, SINCE, TASK } from "../../core/values.ts";
-import { leasesByEnd } from "../../lookup/leases.ts";
 import { queuesNow } from "../../lookup/queues.ts";
 import { around } from "../../lookup/why_waiting.ts";
-import { withHeldJobs, workersNow } from "../../lookup/workers.ts";
+import { leasesByEnd, withHeldJobs, workersNow } from "../../lookup/workers.ts";
 import { SORTS, type ListQuery } from "../../store/queries.ts";
 import type { Store } from "../../store/store.ts";
 import { checkpointsText } from "../../view/checkpoints.ts";
