@@ -25,24 +25,15 @@ export default command({
   ],
   run: async ({ args, io }) => {
     const { id, token } = ownJob(io.env);
-    const { progress = null } = args;
+    const { progress = null, message = null } = args;
     return withStore(args, io, { create: false }, async ({ store }) => {
       const attempt = (await store.attempts(id)).find((other) => other.token === token);
-      if (attempt === undefined)
+      if (attempt === undefined) {
         throw new LeaseError("lease_lost", `there is no attempt ${token} of job ${id} any more`);
-      const [answer] = await store.extend([
-        {
-          id,
-          token,
-          expires_in_ms: attempt.lease_ms,
-          beat_age_ms: 0,
-          beats: 0,
-          // The worker may have got more time than a beat gives, to stop this very job.
-          at_least: true,
-          progress,
-          message: args.message ?? null,
-        },
-      ]);
+      }
+      const beat = { id, token, expires_in_ms: attempt.lease_ms, beat_age_ms: 0, beats: 0 };
+      // The worker may have got more time than a beat gives, to stop this very job.
+      const [answer] = await store.extend([{ ...beat, at_least: true, progress, message }]);
       if (answer === undefined || answer.status !== "extended") throw await leaseLost(store, { id, token });
       if (answer.cancel_requested)
         throw new LeaseError("cancel_requested", `cancel of job ${id} was requested: end it`);

@@ -43,9 +43,7 @@ export default command({
 function checkText(text: string): void {
   if (text.includes("\0")) throw new LeaseError("usage", "a checkpoint can't contain NUL: no variable can hold it");
   if (new TextEncoder().encode(text).length > LIMIT_BYTES) {
-    throw new LeaseError(
-      "input_too_large",
-      "a checkpoint has at most 64 KiB: put the data in a file and note its name",
-    );
+    const message = "a checkpoint has at most 64 KiB: put the data in a file and note its name";
+    throw new LeaseError("input_too_large", message);
   }
 }

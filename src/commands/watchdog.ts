@@ -5,6 +5,7 @@ import type { SweepCounts } from "../core/records.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
 import { RecoverySweep } from "../recovery/sweep.ts";
 import { AGE, DURATION, integer } from "../core/values.ts";
+import { jsonLine } from "../view/json.ts";
 import { command } from "../cli/command.ts";
 import { JSON_FLAG, LOG_FORMAT_FLAG, valueFlag } from "../cli/flags.ts";
 import { withStore } from "../cli/io.ts";
@@ -50,7 +51,7 @@ export default command({
         keep_checkpoints,
         prune_ms,
       });
-      const print = (counts: SweepCounts) => io.stdout(args.json ? sweepJson(counts) : sweepText(counts));
+      const print = (counts: SweepCounts) => io.stdout(args.json ? jsonLine(counts) : sweepText(counts));
       if (args.once) print(await sweep.scan());
       else await untilSignal(sweep, print);
       return 0;
@@ -75,10 +76,6 @@ async function untilSignal(sweep: RecoverySweep, print: (counts: SweepCounts) =>
     release();
     await sweep.stop();
   }
-}
-
-function sweepJson(counts: SweepCounts): string {
-  return `${JSON.stringify({ schema: 1, ...counts })}\n`;
 }
 
 function sweepText(counts: SweepCounts): string {

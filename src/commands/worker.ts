@@ -17,7 +17,7 @@ import { visible } from "../view/text.ts";
 import { VERSION } from "../platform/build_info.ts";
 import { command } from "../cli/command.ts";
 import { wantsColor, withStore } from "../cli/io.ts";
-import { LOG_FORMAT_FLAG, section, valueFlag } from "../cli/flags.ts";
+import { flagName, LOG_FORMAT_FLAG, section, valueFlag } from "../cli/flags.ts";
 import { roleLog } from "../cli/role_log.ts";
 import { ProgressDisplay } from "../cli/progress.ts";
 import { onSignals } from "../cli/signals.ts";
@@ -100,11 +100,8 @@ export default command({
     for (const queue of queues) checkName("queue", queue);
     const ends = args.once || args.until_empty || max_jobs !== null;
     return withStore(args, io, { create: true }, async ({ store, store_url }) => {
-      const served = {
-        store,
-        queues: queues.includes("*") ? null : queues.length === 0 ? [DEFAULT_QUEUE] : queues,
-        task: args.task ?? null,
-      };
+      const some = queues.length === 0 ? [DEFAULT_QUEUE] : queues;
+      const served = { store, queues: queues.includes("*") ? null : some, task: args.task ?? null };
       const report = await roleLog("worker", args, io);
       const color = wantsColor(args.color, { env: io.env, is_tty: process.stderr.isTTY });
       const drawn = args.log_format !== "json";
@@ -131,7 +128,15 @@ export default command({
         until_empty: args.until_empty || args.once,
         max_jobs,
       });
-      await untilFinished(pool, display, () => endOnSignals(pool, drain_ms, display?.report ?? report));
+      const release = endOnSignals(pool, drain_ms, display?.report ?? report);
+      try {
+        await pool.start();
+        display?.start(pool);
+        await pool.finished;
+      } finally {
+        release();
+        await display?.stop();
+      }
       const { completed, failed, other } = pool.statistics();
       const hint = ends && completed + failed + other === 0 ? await otherQueues(store, served.queues) : null;
       if (hint !== null && drawn) io.stderr(`lease: ${visible(hint)}\n`);
@@ -140,22 +145,6 @@ export default command({
     });
   },
 });
-
-async function untilFinished(
-  pool: WorkerPool,
-  display: ProgressDisplay | null,
-  listen: () => () => void,
-): Promise<void> {
-  const release = listen();
-  try {
-    await pool.start();
-    display?.start(pool);
-    await pool.finished;
-  } finally {
-    release();
-    await display?.stop();
-  }
-}
 
 /** Nothing was done, perhaps only because the work is elsewhere. */
 async function otherQueues(store: Store, queues: readonly string[] | null): Promise<string | null> {
@@ -166,24 +155,16 @@ async function otherQueues(store: Store, queues: readonly string[] | null): Prom
   return `nothing to do in queue ${queues.join(", ")}; jobs wait in ${names}: serve it with -q`;
 }
 
-interface ScalingArgs {
-  slots: number | undefined;
-  min: number | undefined;
-  max: number | undefined;
-  scale_up_at: number | undefined;
-  scale_down_after: number | undefined;
-}
+type ScalingFlag = "slots" | "min" | "max" | "scale_up_at" | "scale_down_after";
 
-function scalingOf(args: ScalingArgs): Scaling | null {
+function scalingOf(args: Readonly<Record<ScalingFlag, number | undefined>>): Scaling | null {
   const { min = 1, max, scale_up_at = 5, scale_down_after = 300_000 } = args;
-  if (args.min === undefined && max === undefined) {
-    const alone = args.scale_up_at === undefined ? "scale-down-after" : "scale-up-at";
-    if (args.scale_up_at === undefined && args.scale_down_after === undefined) return null;
-    throw new LeaseError("usage", `--${alone} needs --max: say between how many slots to scale`);
-  }
-  if (args.slots !== undefined)
+  const alone = (["min", "scale_up_at", "scale_down_after"] as const).find((flag) => args[flag] !== undefined);
+  if (alone === undefined && max === undefined) return null;
+  if (args.slots !== undefined && (args.min !== undefined || max !== undefined))
     throw new LeaseError("usage", "-j is a fixed number of slots: leave it out with --min and --max");
-  if (max === undefined) throw new LeaseError("usage", "--min needs --max: say between how many slots to scale");
+  if (max === undefined)
+    throw new LeaseError("usage", `--${flagName(alone ?? "min")} needs --max: say between how many slots to scale`);
   if (min > max) throw new LeaseError("usage", `--max "${max}" is not a whole number from ${min} to ${MOST_SLOTS}`);
   return { min, max, up_at: scale_up_at, down_after_ms: scale_down_after };
 }

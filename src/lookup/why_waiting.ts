@@ -5,7 +5,6 @@
 
 import type { Job } from "../core/job.ts";
 import type { WorkerRecord } from "../core/records.ts";
-import type { UnmetDependency } from "../store/queries.ts";
 import type { Store } from "../store/store.ts";
 import { reasonOf, type Parent, type ReasonFacts } from "../view/reason.ts";
 import { workerState } from "../view/workers.ts";
@@ -29,16 +28,17 @@ export async function around(store: Store, jobs: readonly Job[], now_ms: number)
   const due = jobs.some(({ state }) => state.name === "scheduled" && state.run_at_ms <= now_ms);
   const ready = due || pending.length > 0;
   const running = jobs.some(({ state }) => state.name === "running");
-  const [paused, workers, unmet] = await Promise.all([
-    waiting ? store.pausedQueues() : none<string>(),
-    ready || running ? workersNow(store) : none<WorkerRecord>(),
-    blocked.length > 0 ? store.parents(blocked) : none<UnmetDependency>(),
+  const [held_back, workers, unmet] = await Promise.all([
+    waiting ? store.pausedQueues() : [],
+    ready || running ? workersNow(store) : [],
+    blocked.length > 0 ? store.parents(blocked) : [],
   ]);
+  const paused = new Set<string>(held_back);
   const live = workers.filter((worker) => workerState(worker, now_ms) === "live");
   const serving = (queue: string) => live.filter(({ queues }) => queues === null || queues.includes(queue));
   const takers = (job: Job) => serving(job.queue).filter(({ task }) => task === null || task === job.task);
   // Where nothing moves, a place in line says nothing.
-  const moving = new Set(pending.map(({ queue }) => queue)).difference(new Set(paused));
+  const moving = new Set(pending.map(({ queue }) => queue)).difference(paused);
   const served = [...moving].filter((queue) => serving(queue).length > 0);
   const [line, free] = await Promise.all([lines(store, served), moving.size > 0 ? freeSlots(store, live) : null]);
   const dead = new Set(workers.filter(({ ended }) => ended === "dead").map(({ id }) => id));
@@ -46,7 +46,7 @@ export async function around(store: Store, jobs: readonly Job[], now_ms: number)
   const parentsOf = ({ id: job }: Job): Parent[] =>
     (unmetByJob.get(job) ?? []).map(({ parent: id, state, since_ms }) => ({ id, state, since_ms }));
   const factsOf = (job: Job): ReasonFacts => ({
-    queue_paused: paused.includes(job.queue),
+    queue_paused: paused.has(job.queue),
     workers: ready ? takers(job).length : null,
     other_tasks: ready && serving(job.queue).length > 0,
     free_slots: free === null ? null : takers(job).reduce((sum, { id }) => sum + (free.get(id) ?? 0), 0),
@@ -57,8 +57,6 @@ export async function around(store: Store, jobs: readonly Job[], now_ms: number)
   });
   return { reason: (job, at_ms) => reasonOf(job, factsOf(job), at_ms), parents: parentsOf };
 }
-
-const none = <T>(): T[] => [];
 
 /** Null: there are too many leases to tell. */
 async function freeSlots(store: Store, workers: readonly WorkerRecord[]): Promise<Map<string, number> | null> {
