@@ -3,7 +3,6 @@
 import { formatDuration } from "../core/duration.ts";
 import { DURATION } from "../core/values.ts";
 import { LeaseError } from "../core/errors.ts";
-import type { Job } from "../core/job.ts";
 import type { Selection } from "../store/queries.ts";
 import type { Store } from "../store/store.ts";
 import { jobJson, jsonLine } from "../view/json.ts";
@@ -60,8 +59,9 @@ export default command({
         return code;
       }
       if (code === TIMED_OUT) io.stderr(`lease: ${await whatIsLeft(store, only, timeout_ms ?? 0)}\n`);
-      const told = code === null && args.any ? await firstEnded(store, only) : null;
-      const ended = told === null ? only : { ids: [told.id] };
+      const first = { ...only, states: FINISHED_STATES, sort: "finished", limit: 1, newest_first: false } as const;
+      const [told] = code === null && args.any ? await store.list(first) : [];
+      const ended = told === undefined ? only : { ids: [told.id] };
       if (args.json) await printJson(store, ended, io);
       if (code === TIMED_OUT) return TIMED_OUT;
       return outcome(store, ended, io);
@@ -82,14 +82,12 @@ async function mustBeThere(store: Store, only: Selection): Promise<void> {
   }
 }
 
-interface Waiting {
-  any: boolean;
-  timeout_ms: number | null;
-  line: ProgressLine;
-}
-
 /** Null: it is over. Else the code of what ended the waiting before. */
-async function waitFor(store: Store, only: Selection, { any, timeout_ms, line }: Waiting): Promise<number | null> {
+async function waitFor(
+  store: Store,
+  only: Selection,
+  { any, timeout_ms, line }: { any: boolean; timeout_ms: number | null; line: ProgressLine },
+): Promise<number | null> {
   const isOver = async () => {
     const states = any ? FINISHED_STATES : UNFINISHED;
     const found = await store.list({ ...only, states, limit: 1, newest_first: false });
@@ -128,17 +126,6 @@ async function whatIsLeft(store: Store, only: Selection, timeout_ms: number): Pr
   const ended = counts.filter(({ state }) => FINISHED_STATES.some((name) => name === state));
   const left = total - ended.reduce((sum, { count }) => sum + count, 0);
   return `after ${formatDuration(timeout_ms)} ${left} of ${total} ${total === 1 ? "job has" : "jobs have"} not ended`;
-}
-
-async function firstEnded(store: Store, only: Selection): Promise<Job | null> {
-  const [first] = await store.list({
-    ...only,
-    states: FINISHED_STATES,
-    sort: "finished",
-    limit: 1,
-    newest_first: false,
-  });
-  return first ?? null;
 }
 
 /** Tells what did not complete, and answers the code of the first of them. */
