@@ -43,8 +43,9 @@ export function valueFlag<V extends Value<unknown>>(
 }
 
 /** States by name; to be repeated, so that a list by commas will do. */
-export function statesFlag<const S extends string>(options: readonly S[], description: string, fallback: string) {
-  return { type: "enum", options, valueHint: "STATES", description, fallback } as const;
+export function statesFlag<const S extends string>(options: readonly S[], description: string, fallback?: string) {
+  const more = fallback === undefined ? {} : { fallback };
+  return { type: "enum", options, valueHint: "STATES", description, ...more } as const;
 }
 
 /** `scale_up_at` → `scale-up-at`. */

@@ -12,7 +12,7 @@ import type { Selection } from "../store/queries.ts";
 import type { CancelAnswer, RetryAnswer, Store } from "../store/store.ts";
 import { jsonLine } from "../view/json.ts";
 import { visible } from "../view/text.ts";
-import { command } from "./command.ts";
+import { command, type FlagValues } from "./command.ts";
 import { valueFlag } from "./flags.ts";
 import { withStore, type Io, type StoreArgs } from "./io.ts";
 
@@ -23,10 +23,7 @@ export const SELECTION_FLAGS = {
   queue: valueFlag(QUEUE, "All jobs of this queue", { alias: "q" }),
 } as const;
 
-interface Flags {
-  task: string | undefined;
-  queue: string | undefined;
-}
+type Flags = FlagValues<typeof SELECTION_FLAGS, never>;
 
 /** Never everything by accident: without a word or a flag there is no selection. */
 export function selectionOf(

@@ -46,7 +46,10 @@ export default command({
   run: async ({ args, given, commands, io }) => {
     const { settings, findings, store } = await effectiveSettings({ args, given }, commands, io.env);
     const looked = await lookAtStore(store, args.trust_store, io);
-    const diagnosis = { findings: [...findings, ...looked.findings].toSorted(byLevel), settings };
+    const diagnosis = {
+      findings: [...findings, ...looked.findings].toSorted((a, b) => LEVELS.indexOf(a.level) - LEVELS.indexOf(b.level)),
+      settings,
+    };
     const chosen = settings.find(({ command: of, name }) => of === null && name === "color")?.value;
     const color = COLOR_CHOICES.find((choice) => choice === chosen) ?? args.color;
     const screen = screenOf(color, io, systemClock.wall_ms());
@@ -55,17 +58,9 @@ export default command({
   },
 });
 
-const LEVELS = { error: 0, warn: 1, ok: 2 } as const;
+const LEVELS = ["error", "warn", "ok"];
 
-function byLevel(a: Finding, b: Finding): number {
-  return LEVELS[a.level] - LEVELS[b.level];
-}
-
-async function lookAtStore(
-  location: string | null,
-  trust_store: boolean,
-  io: Io,
-): Promise<{ findings: Finding[]; failure: number | null }> {
+async function lookAtStore(location: string | null, trust_store: boolean, io: Io) {
   const wall_ms = systemClock.wall_ms();
   try {
     const shared = { store: location ?? undefined, trust_store };

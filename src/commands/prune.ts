@@ -8,7 +8,7 @@ import type { Store } from "../store/store.ts";
 import { jsonLine } from "../view/json.ts";
 import { command } from "../cli/command.ts";
 import { JSON_FLAG, statesFlag, valueFlag } from "../cli/flags.ts";
-import { withStore, type Io } from "../cli/io.ts";
+import { withStore } from "../cli/io.ts";
 import { defined, FINISHED_STATES } from "../cli/selection.ts";
 
 /** Short enough that others who write hardly notice. */
@@ -46,7 +46,8 @@ export default command({
       states: lists.status.length === 0 ? FINISHED_STATES : [...new Set(lists.status)],
       ...defined({ queues: args.queue === undefined ? undefined : [args.queue], task: args.task }),
     };
-    const dry_run = args.dry_run || (!args.yes && isAttended(io));
+    const is_attended = io.is_tty || Boolean(process.stdin.isTTY);
+    const dry_run = args.dry_run || (!args.yes && is_attended);
     return withStore(args, io, { create: false }, async ({ store }) => {
       const old = await store.prunable(query);
       const found = old.reduce((sum, { count }) => sum + count, 0);
@@ -61,11 +62,6 @@ export default command({
 });
 
 const SELECTORS = ["older_than", "status", "queue", "task"] as const;
-
-/** A person may be there. */
-function isAttended(io: Io): boolean {
-  return io.is_tty || Boolean(process.stdin.isTTY);
-}
 
 /** No more than there were to begin with: what ends meanwhile is for the next time. */
 async function prune(store: Store, query: PruneQuery, most: number): Promise<number> {

@@ -102,7 +102,7 @@ export default command({
       const print = output.print.bind(output);
       const foreground = new Foreground({ ...base, times, kill_grace_ms, remote: args.remote, print });
       try {
-        const id = await find({ store, foreground, key, wanted, rerun: args.if_done === "rerun", report });
+        const id = await find(store, foreground, { key, wanted, rerun: args.if_done === "rerun" }, report);
         signals.tell((signal) => {
           output.release();
           // Nobody can come back to a job without a key: it would run again, unasked for.
@@ -128,18 +128,13 @@ export default command({
   },
 });
 
-interface Search {
-  store: Store;
-  foreground: Foreground;
-  key: string | null;
-  /** Null: there must be one already. */
-  wanted: NewJob | null;
-  rerun: boolean;
-  report: Report;
-}
-
-/** The job to see through: the one of the key, or a new one. */
-async function find({ store, foreground, key, wanted, rerun, report }: Search): Promise<number> {
+/** The job to see through: the one of the key, or a new one. With `wanted` null there must be one already. */
+async function find(
+  store: Store,
+  foreground: Foreground,
+  { key, wanted, rerun }: { key: string | null; wanted: NewJob | null; rerun: boolean },
+  report: Report,
+): Promise<number> {
   const [newest] = key === null ? [] : await store.list({ key, limit: 1, newest_first: true });
   if (newest !== undefined && isAnswer(newest) && !rerun) return replay(newest, report);
   if (wanted === null) {

@@ -87,7 +87,12 @@ class Batches implements AsyncIterable<readonly NewJob[]> {
     let bytes = 0;
     for (const { number, lines } of groupsOf(this.#source)) {
       for (let i = 0; i < lines.length; i++) {
-        const job = this.#jobOf(read, lines[i] ?? "", number + i);
+        let job: NewJob | null;
+        try {
+          job = read(lines[i] ?? "");
+        } catch (error) {
+          throw this.#named(number + i, error, "invalid_line");
+        }
         if (job === null) continue;
         batch.push(job);
         this.#numbers.push(number + i);
@@ -99,14 +104,6 @@ class Batches implements AsyncIterable<readonly NewJob[]> {
       }
     }
     if (batch.length > 0) yield batch;
-  }
-
-  #jobOf(read: Reader, line: string, number: number): NewJob | null {
-    try {
-      return read(line);
-    } catch (error) {
-      throw this.#named(number, error, "invalid_line");
-    }
   }
 
   #named(number: number, error: unknown, code: LeaseError["code"]): LeaseError {
@@ -183,12 +180,6 @@ interface Source {
   fd: number;
 }
 
-/** Lines in a row; `number` is that of the first, counted from 1. */
-interface LineGroup {
-  number: number;
-  lines: readonly string[];
-}
-
 const GROUP_BYTES = 256 * 1024;
 /** More than any job that is accepted can take. */
 const LINE_LIMIT_BYTES = 16 * 1024 * 1024;
@@ -240,8 +231,11 @@ async function spool(pieces: AsyncIterable<Uint8Array>): Promise<number> {
   return fd;
 }
 
-/** The lines in groups, as there may be more than fit into memory. A last line without an end counts too. */
-function* groupsOf({ name, fd }: Source): Generator<LineGroup> {
+/**
+ * The lines in groups, as there may be more than fit into memory; `number` is that of a group's first, counted from 1. A
+ * last line without an end counts too.
+ */
+function* groupsOf({ name, fd }: Source): Generator<{ number: number; lines: readonly string[] }> {
   const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   let buffer = new Uint8Array(GROUP_BYTES);
   let used = 0;

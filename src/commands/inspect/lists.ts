@@ -17,7 +17,7 @@ import type { Screen } from "../../view/style.ts";
 import { jobTsv, TSV_NAMES } from "../../view/tsv.ts";
 import { WORKER_STATES, workersText, workerState, type WorkerRow } from "../../view/workers.ts";
 import type { FlagValues } from "../../cli/command.ts";
-import { flagName, JSON_FLAG, section, valueFlag } from "../../cli/flags.ts";
+import { flagName, JSON_FLAG, section, statesFlag, valueFlag } from "../../cli/flags.ts";
 import { defined } from "../../cli/selection.ts";
 
 /**
@@ -86,12 +86,7 @@ export const INSPECT_FLAGS = {
   tsv: { type: "boolean", description: "Print a list as tab-separated values with a header" },
   show_env: { type: "boolean", description: "Of a job: show the values of its --env, not only their names" },
   ...section("Of a list", {
-    status: {
-      type: "enum",
-      options: [...QUEUE_STATES, ...WORKER_STATES],
-      valueHint: "STATES",
-      description: "Jobs, or workers, in these states; a list by commas",
-    },
+    status: statesFlag([...QUEUE_STATES, ...WORKER_STATES], "Jobs, or workers, in these states; a list by commas"),
     queue: valueFlag(QUEUE, "Of this queue", { alias: "q" }),
     task: valueFlag(TASK, "With this label", { alias: "t" }),
     key: valueFlag(KEY, "Jobs with this key", { alias: "k" }),
