@@ -35,8 +35,6 @@ export async function enqueueBulk(options: BulkOptions, args: StoreArgs, io: Io)
   const source = await openSource(options.from);
   try {
     const batches = new Batches(source, options.lines ? textReader(options) : jsonReader(options, io));
-    // Also here, so that jobs that will be refused do not make a store.
-    batches.prepare();
     const queued = await withStore(args, io, { create: true }, ({ store }) =>
       store.enqueueAll(batches).catch((error) => {
         throw batches.explain(error);
@@ -55,7 +53,7 @@ type Reader = (line: string) => NewJob | null;
 class Batches implements AsyncIterable<readonly NewJob[]> {
   readonly #source: Source;
   readonly #batches: Generator<NewJob[]>;
-  #first: IteratorResult<NewJob[]> | null = null;
+  readonly #first: IteratorResult<NewJob[]>;
   /** The line of each job of the current batch, and which of all jobs is its first. */
   #numbers: number[] = [];
   #index = 0;
@@ -63,15 +61,12 @@ class Batches implements AsyncIterable<readonly NewJob[]> {
   constructor(source: Source, read: Reader) {
     this.#source = source;
     this.#batches = this.#read(read);
-  }
-
-  /** Reads the first batch. */
-  prepare(): void {
+    // Read before there is a store: jobs that will be refused must not make one.
     this.#first = this.#batches.next();
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<NewJob[]> {
-    if (this.#first?.done === false) yield this.#first.value;
+    if (this.#first.done === false) yield this.#first.value;
     yield* this.#batches;
   }
 

@@ -62,8 +62,9 @@ function viewOf(
   if (first === undefined) return overviewView;
   if (list !== null) return listView(list, args, statuses, more);
   const meant = /^\p{L}/u.test(first) ? nearest(first, LIST_NAMES) : null;
-  if (meant !== null)
+  if (meant !== null) {
     throw new LeaseError("usage", `inspect has no list ${JSON.stringify(first)}; did you mean ${meant}?`);
+  }
   return pagesView(readIds(words, "inspect"), words, args.show_env);
 }
 

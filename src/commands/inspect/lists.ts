@@ -79,6 +79,7 @@ export const LIST_SORTS = {
 
 export type ListName = keyof typeof LIST_SORTS;
 export const LIST_NAMES = Object.keys(LIST_SORTS) as ListName[];
+const ALL_SORTS = [...new Set(Object.values(LIST_SORTS).flat())];
 
 export const INSPECT_FLAGS = {
   watch: { type: "boolean", alias: "w", description: "Keep it live: redrawn every second and on changes, q quits" },
@@ -95,12 +96,7 @@ export const INSPECT_FLAGS = {
     stale: { type: "boolean", description: "Leases that are over and not recovered" },
     since: valueFlag(SINCE, "Something happened to it since then: 2h (ago), or 2026-03-01T09:30:00Z"),
     limit: valueFlag(integer({ min: 1, max: MOST_LISTED }), "At most so many", { fallback: String(DEFAULT_LIMIT) }),
-    sort: {
-      type: "enum",
-      options: [...new Set(Object.values(LIST_SORTS).flat())],
-      valueHint: "BY",
-      description: "See below",
-    },
+    sort: { type: "enum", options: ALL_SORTS, valueHint: "BY", description: "See below" },
     reverse: { type: "boolean", alias: "r", description: "In the opposite order" },
   }),
 } as const;
