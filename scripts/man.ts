@@ -9,18 +9,9 @@ import { parseArgs } from "node:util";
 import manifest from "../package.json" with { type: "json" };
 import { COMMANDS } from "../src/cli/commands.ts";
 import type { AnyCommand, Note } from "../src/cli/command.ts";
-import type { FlagsDef } from "../src/cli/flags.ts";
-import {
-  ENVIRONMENT,
-  EXIT_STATUS,
-  FILES,
-  FIRST_STEPS,
-  flagRows,
-  IN_A_JOB,
-  settingsNotes,
-  WHAT,
-} from "../src/cli/help.ts";
-import { FRONT_FLAGS, SHARED_FLAGS } from "../src/cli/flags.ts";
+import { FRONT_FLAGS } from "../src/cli/flags.ts";
+import { ENVIRONMENT, EXIT_STATUS, FILES, FIRST_STEPS, IN_A_JOB, WHAT } from "../src/cli/help.ts";
+import { flagRows, flagTables, OWN, settingsNotes, SHARED } from "../src/cli/help.ts";
 
 /** Text as roff shows it: nothing in it is an order, and dashes can be copied. */
 function roff(text: string): string {
@@ -58,25 +49,20 @@ function noteLines(note: Note): string[] {
 }
 
 /** Under their headings, those of every command left out. */
-function flagLines(flags: FlagsDef, repeat: readonly string[]): string[] {
-  const sections = new Map<string, string[]>();
-  for (const [key, flag] of Object.entries(flags)) {
-    if (flag.hidden) continue;
-    const title = flag.section ?? "";
-    sections.set(title, [...(sections.get(title) ?? []), ...terms(flagRows(key, flag, repeat.includes(key)))]);
-  }
-  return [...sections].flatMap(([title, lines]) => (title === "" ? lines : [".PP", roff(`${title}:`), ...lines]));
+function flagLines(command: AnyCommand): string[] {
+  return flagTables(command).flatMap(({ title, rows }) => {
+    if (title === SHARED) return [];
+    return title === OWN ? terms(rows) : [".PP", roff(`${title}:`), ...terms(rows)];
+  });
 }
 
 function commandLines(name: string, command: AnyCommand): string[] {
-  const own = Object.fromEntries(Object.entries(command.flags).filter(([key]) => !(key in SHARED_FLAGS)));
-  const usage = ` [FLAGS]${command.operands === "" ? "" : ` ${command.operands}`}`;
   return [
     `.SS ${argument(`lease ${name}`)}`,
-    `${bold(`lease ${name}`)}${roff(usage)}`,
+    `${bold(`lease ${name}`)}${roff(` [FLAGS] ${command.operands}`.trimEnd())}`,
     ".PP",
     roff(`${command.meta.description}.`),
-    ...flagLines(own, command.repeat),
+    ...flagLines(command),
     ...(command.examples.length === 0 ? [] : noteLines({ title: "Examples", rows: command.examples })),
     ...[...settingsNotes(command), ...command.notes].flatMap(noteLines),
   ];
@@ -103,7 +89,7 @@ async function manPage(): Promise<string> {
     ...commands.flat(),
     section("Flags of every command"),
     "They may also stand before the command.",
-    ...flagLines(FRONT_FLAGS, []),
+    ...terms(Object.entries(FRONT_FLAGS).flatMap(([key, flag]) => flagRows(key, flag, false))),
     ...[ENVIRONMENT, FILES, IN_A_JOB, { ...EXIT_STATUS, title: "Exit status" }].flatMap(({ title, rows }) => [
       section(title),
       ...terms(rows),

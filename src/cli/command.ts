@@ -17,7 +17,8 @@ import { strictFlags, type ParsedLine } from "./strict.ts";
 export type RestMode = "command" | "words" | "none";
 
 /** A paragraph, or a titled table. */
-export type Note = string | { title: string; rows: readonly (readonly [term: string, text: string])[] };
+export type Note = string | { title: string; rows: NoteRows };
+type NoteRows = readonly (readonly [term: string, text: string])[];
 
 type Missing<F> = F extends { default: string } ? never : undefined;
 type One<F> = F extends { type: "enum"; options: readonly (infer Option)[] } ? Option : string;
@@ -48,7 +49,7 @@ interface Described {
   operands?: string;
   /** What a shell can offer for them; nothing is known of the words of a command line. */
   operand_values?: { completer?: Completer; words?: readonly string[] };
-  examples?: readonly (readonly [text: string, explanation: string])[];
+  examples?: NoteRows;
   notes?: readonly Note[];
   /** lease.toml is not read for it: it needs none, or has to work when the file is broken. */
   ignores_config?: boolean;
@@ -60,6 +61,8 @@ interface CommandDef<A extends FlagsDef, R extends keyof A> extends Described {
   repeat?: readonly R[];
   /** Groups of flags of which one makes the other pointless: a flag wins against a setting, a variable against the file. */
   rivals?: readonly (readonly (keyof A)[])[];
+  /** Those that mean something of their own; they are the last of its notes. */
+  exit_codes?: NoteRows;
   /** Resolves to the exit code. */
   run: (context: RunContext<A, R>) => Promise<number>;
 }
@@ -114,7 +117,7 @@ export function command<const A extends FlagsDef, const R extends keyof A = neve
     operands: def.operands ?? OPERANDS[def.rest],
     operand_values: def.operand_values ?? (def.rest === "command" ? { completer: "program" } : {}),
     examples: def.examples ?? [],
-    notes: def.notes ?? [],
+    notes: [...(def.notes ?? []), ...(def.exit_codes ? [{ title: "Exit codes", rows: def.exit_codes }] : [])],
     ignores_config: def.ignores_config ?? false,
     flags,
     repeat: (def.repeat ?? []) as readonly string[],

@@ -31,11 +31,7 @@ export const COMMANDS: Commands = {
     ],
   }),
   ...group("Around jobs", {
-    run: [
-      "run a job here, or follow it, and end with its code",
-      "exec fg attach",
-      () => import("../commands/run/run.ts"),
-    ],
+    run: ["run a job here, or follow it, and end with its code", "exec fg attach", () => import("../commands/run.ts")],
     logs: ["show what a job printed", "log tail follow", () => import("../commands/logs.ts")],
     wait: ["wait until jobs have ended; the exit code is theirs", "", () => import("../commands/wait.ts")],
     cancel: ["end jobs for good", "kill rm remove delete", () => import("../commands/cancel.ts")],
@@ -57,7 +53,7 @@ export const COMMANDS: Commands = {
     doctor: [
       "look for what is wrong, and say what to do",
       "check health diagnose config",
-      () => import("../commands/doctor/doctor.ts"),
+      () => import("../commands/doctor.ts"),
     ],
     copy: [
       "copy the store to another one, of either kind",

@@ -33,6 +33,21 @@ export function section<const F extends FlagsDef>(title: string, flags: F): F {
   return Object.fromEntries(Object.entries(flags).map(([key, flag]) => [key, { ...flag, section: title }])) as F;
 }
 
+/** A flag that takes a value. */
+export function valueFlag<V extends Value<unknown>>(
+  value: V,
+  description: string,
+  more: { alias?: string; fallback?: string } = {},
+) {
+  return { type: "string", value, description, ...more } as const;
+}
+
+/** States by name; to be repeated, so that a list by commas will do. */
+export function statesFlag<const S extends string>(options: readonly S[], description: string, fallback?: string) {
+  const more = fallback === undefined ? {} : { fallback };
+  return { type: "enum", options, valueHint: "STATES", description, ...more } as const;
+}
+
 /** `scale_up_at` → `scale-up-at`. */
 export function flagName(key: string): string {
   return key.replaceAll("_", "-");

@@ -30,21 +30,23 @@ function pageOf({ args, given }: Asked, io: Io): Page {
   return { width: pageWidth(io.columns), paint: wantsColor(choice, io) ? ansi : plain };
 }
 
-const OWN = "Flags";
-const SHARED = "Flags of every command";
+/** Headings of flags that have none of their own. */
+export const OWN = "Flags";
+export const SHARED = "Flags of every command";
 /** Longer lists of options stand in the text instead of beside the name. */
 const LONGEST_OPTIONS = 27;
 
 export function commandHelp(command: AnyCommand, page: Page): string {
-  const { meta, notes, examples } = command;
-  return asText([
-    ...paragraph(`${meta.description}.`, page),
-    "",
-    ...usage(command, page),
-    ...flagLines(command, page),
-    ...exampleLines(examples, page),
-    ...settingsNotes(command).flatMap((note) => ["", ...noteLines(note, page)]),
-    ...notes.flatMap((note) => ["", ...noteLines(note, page)]),
+  const { meta, operands, examples, notes } = command;
+  const flags = flagTables(command);
+  // One column for all of them: the eye runs down a single edge.
+  const width = termWidth(flags.flatMap(({ rows }) => rows));
+  return pageText([
+    paragraph(`${meta.description}.`, page),
+    usage(`lease ${meta.name} [FLAGS] ${operands}`.trimEnd(), page),
+    ...flags.map((table) => tableLines(table, page, width)),
+    ...(examples.length === 0 ? [] : [exampleLines(examples, page)]),
+    ...[...settingsNotes(command), ...notes].map((note) => noteLines(note, page)),
   ]);
 }
 
@@ -59,38 +61,26 @@ export function settingsNotes({ meta, flags }: AnyCommand): Note[] {
   ];
 }
 
-function usage({ meta, operands }: AnyCommand, page: Page): string[] {
-  const text = `lease ${meta.name} [FLAGS]${operands === "" ? "" : ` ${operands}`}`;
-  return [heading("Usage", page), ...paragraph(text, page, "  ")];
-}
-
-function flagLines({ flags, repeat }: AnyCommand, page: Page): string[] {
-  const sections = new Map<string, HelpRow[]>([[OWN, []]]);
+/** The flags under their headings, those without one first. */
+export function flagTables({ flags, repeat }: AnyCommand): Table[] {
+  const tables = new Map<string, HelpRow[]>([[OWN, []]]);
   for (const [key, flag] of Object.entries(flags)) {
     if (flag.hidden) continue;
     const title = key in SHARED_FLAGS ? SHARED : (flag.section ?? OWN);
-    sections.set(title, [...(sections.get(title) ?? []), ...flagRows(key, flag, repeat.includes(key))]);
+    tables.set(title, [...(tables.get(title) ?? []), ...flagRows(key, flag, repeat.includes(key))]);
   }
-  const shown = [...sections].filter(([, rows]) => rows.length > 0);
-  // One column for all sections: the eye runs down a single edge.
-  const width = termWidth(shown.flatMap(([, rows]) => rows));
-  return shown.flatMap(([title, rows]) => ["", heading(title, page), ...rowLines(rows, width, page)]);
+  return [...tables].map(([title, rows]) => ({ title, rows })).filter(({ rows }) => rows.length > 0);
 }
 
 export function flagRows(key: string, flag: FlagDef, repeatable: boolean): HelpRow[] {
-  const name = flagName(key);
-  if (flag.type !== "boolean")
-    return [[`${names(name, flag)} ${hint(flag)}`, flag.description ?? "", remarks(flag, repeatable)]];
-  const negative: HelpRow = [`    --no-${name}`, flag.negativeDescription ?? ""];
-  if (flag.negativeDescription === undefined)
-    return [[names(name, flag), flag.description ?? "", remarks(flag, false)]];
-  // On by default, the flag itself says nothing new.
-  return flag.default === true ? [negative] : [[names(name, flag), flag.description ?? ""], negative];
-}
-
-function names(name: string, flag: FlagDef): string {
+  const { description = "" } = flag;
   const short = aliasesOf(flag).find((alias) => alias.length === 1);
-  return `${short === undefined ? "   " : `-${short},`} --${name}`;
+  const names = `${short === undefined ? "   " : `-${short},`} --${flagName(key)}`;
+  if (flag.type !== "boolean") return [[`${names} ${hint(flag)}`, description, remarks(flag, repeatable)]];
+  if (flag.negativeDescription === undefined) return [[names, description, remarks(flag, false)]];
+  const negative: HelpRow = [`    --no-${flagName(key)}`, flag.negativeDescription];
+  // On by default, the flag itself says nothing new.
+  return flag.default === true ? [negative] : [[names, description], negative];
 }
 
 function hint(flag: FlagDef): string {
@@ -113,18 +103,19 @@ function remarks(flag: FlagDef, repeatable: boolean): string {
 }
 
 function exampleLines(examples: AnyCommand["examples"], page: Page): string[] {
-  if (examples.length === 0) return [];
-  const shown = examples.flatMap(([text, explanation]) => [
+  const lines = examples.flatMap(([text, explanation]) => [
     `  ${page.paint.cyan(text)}`,
     ...paragraph(explanation, page, "      "),
   ]);
-  return ["", heading("Examples", page), ...shown];
+  return [page.paint.bold("Examples"), ...lines];
 }
 
 function noteLines(note: Note, page: Page): string[] {
-  if (typeof note === "string") return paragraph(note, page);
-  const rows = note.rows.map(([term, text]): HelpRow => [term, text]);
-  return [heading(note.title, page), ...rowLines(rows, termWidth(rows), page)];
+  return typeof note === "string" ? paragraph(note, page) : tableLines(note, page);
+}
+
+function usage(line: string, page: Page): string[] {
+  return [page.paint.bold("Usage"), ...paragraph(line, page, INDENT)];
 }
 
 export const WHAT =
@@ -184,30 +175,20 @@ export const EXIT_STATUS = {
 
 /** Not `whole`, for `lease` alone: enough to go on with. */
 function firstPage(commands: Commands, page: Page, whole: boolean): string {
+  const groups = Map.groupBy(Object.entries(commands), ([, { group }]) => group);
+  const rowsOf = (group: [string, Commands[string]][]) =>
+    group.map(([name, { description }]) => [name, description] as const);
+  const width = termWidth(rowsOf(Object.entries(commands)));
   const notes = whole ? [ENVIRONMENT, FILES, IN_A_JOB, EXIT_STATUS] : [];
   const more = whole ? " and its flags." : ", lease help about everything else.";
-  return asText([
-    ...paragraph(WHAT, page),
-    "",
-    heading("Usage", page),
-    ...paragraph("lease COMMAND [FLAGS] …", page, "  "),
-    "",
-    heading("First steps", page),
-    ...rowLines(FIRST_STEPS, termWidth(FIRST_STEPS), page),
-    ...groups(commands, page),
-    ...notes.flatMap((note) => ["", ...noteLines(note, page)]),
-    "",
-    ...paragraph(`lease COMMAND --help tells about a command${more}`, page),
+  return pageText([
+    paragraph(WHAT, page),
+    usage("lease COMMAND [FLAGS] …", page),
+    tableLines({ title: "First steps", rows: FIRST_STEPS }, page),
+    ...[...groups].map(([title, group]) => tableLines({ title, rows: rowsOf(group) }, page, width)),
+    ...notes.map((note) => tableLines(note, page)),
+    paragraph(`lease COMMAND --help tells about a command${more}`, page),
   ]);
-}
-
-function groups(commands: Commands, page: Page): string[] {
-  const byGroup = new Map<string, HelpRow[]>();
-  for (const [name, { group, description }] of Object.entries(commands)) {
-    byGroup.set(group, [...(byGroup.get(group) ?? []), [name, description]]);
-  }
-  const width = termWidth([...byGroup.values()].flat());
-  return [...byGroup].flatMap(([group, rows]) => ["", heading(group, page), ...rowLines(rows, width, page)]);
 }
 
 interface Page {
@@ -218,6 +199,11 @@ interface Page {
 
 /** A term, its text, and what stands behind the text in a quieter voice. */
 type HelpRow = readonly [term: string, text: string, aside?: string];
+
+interface Table {
+  title: string;
+  rows: readonly HelpRow[];
+}
 
 const INDENT = "  ";
 const GAP = 3;
@@ -234,8 +220,9 @@ export function pageWidth(columns: number | null): number {
   return Math.max(20, Math.min(columns ?? 80, LONGEST_LINE));
 }
 
-function heading(text: string, { paint }: Page): string {
-  return paint.bold(text);
+/** What stands apart has an empty line between. */
+function pageText(blocks: readonly (readonly string[])[]): string {
+  return `${blocks.map((lines) => lines.join("\n")).join("\n\n")}\n`;
 }
 
 function paragraph(text: string, { width }: Page, indent = ""): string[] {
@@ -248,9 +235,10 @@ function termWidth(rows: readonly HelpRow[]): number {
   return Math.max(0, ...fitting);
 }
 
-function rowLines(rows: readonly HelpRow[], term_width: number, page: Page): string[] {
+function tableLines({ title, rows }: Table, page: Page, term_width = termWidth(rows)): string[] {
   const room = page.width - INDENT.length - term_width - GAP;
-  return rows.flatMap((row) => (room < BESIDE_FROM ? stacked(row, page) : beside(row, term_width, page)));
+  const lines = rows.flatMap((row) => (room < BESIDE_FROM ? stacked(row, page) : beside(row, term_width, page)));
+  return [page.paint.bold(title), ...lines];
 }
 
 function beside([term, text, aside]: HelpRow, term_width: number, page: Page): string[] {
@@ -272,16 +260,7 @@ function stacked([term, text, aside]: HelpRow, page: Page): string[] {
 function textLines(text: string, aside: string | undefined, width: number, paint: Paint): string[] {
   if (aside === undefined) return wrap(text, width);
   // A short aside stays on one line; a long one is painted word by word, so that no line ends inside a colour.
-  const quiet =
-    displayWidth(aside) <= UNBROKEN
-      ? paint.dim(aside.replaceAll(" ", GLUE))
-      : aside
-          .split(" ")
-          .map((word) => paint.dim(word))
-          .join(" ");
+  const unbroken = displayWidth(aside) <= UNBROKEN ? aside.replaceAll(" ", GLUE) : aside;
+  const quiet = unbroken.split(" ").map(paint.dim).join(" ");
   return wrap(`${text} ${quiet}`, width).map((line) => line.replaceAll(GLUE, " "));
-}
-
-function asText(lines: readonly string[]): string {
-  return `${lines.join("\n")}\n`;
 }

@@ -1,14 +1,18 @@
-/** What a command works with: where its answers go, whether they are coloured, and the store it was told to use. */
+/**
+ * What a command works with: where its answers go, whether they are coloured, the store it was told to use, and the job
+ * that it was called by.
+ */
 
 import { platform } from "#platform";
 import process from "node:process";
 import { storeLocation } from "../config/location.ts";
+import { LeaseError } from "../core/errors.ts";
+import { isFinished, type Job } from "../core/job.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
 import { lazyFs } from "../platform/platform.ts";
 import { openInbox, openStore } from "../store/open.ts";
 import type { Inbox, Store } from "../store/store.ts";
-import { ansi, plain } from "../view/style.ts";
-import type { Screen } from "../view/style.ts";
+import { ansi, plain, type Screen } from "../view/style.ts";
 import type { COLOR_CHOICES } from "./flags.ts";
 
 /** Where a command's answers and complaints go, and what it knows of its surroundings. */
@@ -82,18 +86,12 @@ export interface StoreArgs {
   trust_store: boolean;
 }
 
-export interface Opened {
-  store: Store;
-  /** What a job is told in LEASE_STORE, so that it finds the same store from any folder. */
-  store_url: string;
-}
-
-/** Runs `work` on the store and closes it, whatever happens. */
+/** Runs `work` on the store and closes it, whatever happens. `store_url` leads a job to the same store from any folder. */
 export async function withStore<T>(
   args: StoreArgs,
   io: Io,
   options: { create: boolean },
-  work: (opened: Opened) => Promise<T>,
+  work: (opened: { store: Store; store_url: string }) => Promise<T>,
 ): Promise<T> {
   const location = storeLocation(args.store, io.env);
   const store = await openStore(location, openOptions(args, options.create));
@@ -120,18 +118,38 @@ function openOptions({ trust_store }: StoreArgs, create: boolean) {
 
 /** All of standard input, up to a limit: one byte more than it means that there was more. */
 export async function readStdin(limit_bytes: number): Promise<Uint8Array> {
-  const pieces: Uint8Array[] = [];
+  const pieces: Uint8Array<ArrayBuffer>[] = [];
   let size = 0;
-  for await (const piece of process.stdin as AsyncIterable<Uint8Array>) {
+  for await (const piece of process.stdin as AsyncIterable<Uint8Array<ArrayBuffer>>) {
     pieces.push(piece);
     size += piece.length;
     if (size > limit_bytes) break;
   }
-  const all = new Uint8Array(size);
-  let at = 0;
-  for (const piece of pieces) {
-    all.set(piece, at);
-    at += piece.length;
-  }
-  return all;
+  return new Blob(pieces).bytes();
+}
+
+/** The job that this process belongs to, as its worker told it: for commands that a job calls about itself. */
+interface OwnJob {
+  id: number;
+  token: number;
+}
+
+export function ownJob(env: Readonly<Record<string, string | undefined>>): OwnJob {
+  const id = Number(env["LEASE_JOB_ID"] ?? "");
+  const token = Number(env["LEASE_TOKEN"] ?? "");
+  if (Number.isSafeInteger(id) && id > 0 && Number.isSafeInteger(token) && token > 0) return { id, token };
+  throw new LeaseError("usage", "this is for use inside a job: LEASE_JOB_ID and LEASE_TOKEN are not set");
+}
+
+/** Says what became of the job, which is what whoever lost it wants to know. */
+export async function leaseLost(store: Store, { id, token }: OwnJob): Promise<LeaseError> {
+  const [job = null] = await store.jobs([id]);
+  return new LeaseError("lease_lost", `job ${id} has lost its lease (${lossText(job, token)}): stop working on it`);
+}
+
+function lossText(job: Job | null, token: number): string {
+  if (job === null) return "there is no such job any more";
+  const { name } = job.state;
+  if (name !== "running") return isFinished(job.state) ? `it has ended: ${name}` : `it is ${name} again`;
+  return job.token === token ? "it has run out" : "somebody else holds it";
 }

@@ -8,7 +8,7 @@ import { systemClock } from "../platform/clock.ts";
 import { lazyFs } from "../platform/platform.ts";
 import { flagName } from "./flags.ts";
 import { readStdin, type Io } from "./io.ts";
-import { plainJob, type JobArgs, type JobLists } from "./plain_job.ts";
+import { plainJob, type JobArgs, type JobLists } from "./job_flags.ts";
 
 export async function newJob(args: JobArgs, lists: JobLists, words: readonly string[], io: Io): Promise<NewJob> {
   checkTogether(

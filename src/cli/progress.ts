@@ -92,7 +92,7 @@ export class ProgressDisplay {
   async stop(): Promise<void> {
     for (const stop of this.#stops) stop();
     this.#line.erase();
-    const { completed, failed } = this.#pool?.statistics() ?? { completed: 0, failed: 0 };
+    const { completed = 0, failed = 0 } = this.#pool?.statistics() ?? {};
     if (completed + failed === 0) return;
     const summary = progressSummary(await this.#progress());
     if (this.#watched.drawn) process.stderr.write(`${summary}\n`);
@@ -118,13 +118,7 @@ export class ProgressDisplay {
   async #progress() {
     const { completed = 0, failed = 0, slots } = this.#pool?.statistics() ?? {};
     const { pending, retrying } = await this.#watched.store.backlog(this.#watched);
-    const elapsed_ms = performance.now() - this.#started_ms;
-    return {
-      completed,
-      failed,
-      running: (slots?.processing ?? 0) + (slots?.draining ?? 0),
-      left: pending + retrying,
-      elapsed_ms,
-    };
+    const running = (slots?.processing ?? 0) + (slots?.draining ?? 0);
+    return { completed, failed, running, left: pending + retrying, elapsed_ms: performance.now() - this.#started_ms };
   }
 }

@@ -5,7 +5,7 @@
  * at a terminal.
  */
 
-import { createConsola, type ConsolaReporter } from "consola/core";
+import { createConsola, type ConsolaReporter, type LogObject } from "consola/core";
 import process from "node:process";
 import type { Report } from "../core/report.ts";
 import { jsonLine } from "../view/json.ts";
@@ -20,8 +20,12 @@ interface LogArgs {
 }
 
 export async function roleLog(role: string, { verbose, color, log_format }: LogArgs, io: Io): Promise<Report> {
-  if (log_format === "json") return reportTo(jsonReporter(role), verbose);
-  if (!process.stderr.isTTY) return reportTo(LINES, verbose);
+  if (log_format === "json") {
+    const object = ({ date, type, args }: LogObject) =>
+      jsonLine({ time: date.toISOString(), level: type, role, message: args.join(" ") });
+    return reportTo(lineReporter(object), verbose);
+  }
+  if (!process.stderr.isTTY) return reportTo(lineReporter(plainLine), verbose);
   return reportTo(await terminalReporter(wantsColor(color, { env: io.env, is_tty: true })), verbose);
 }
 
@@ -39,18 +43,12 @@ function reportTo(reporter: ConsolaReporter, verbose: boolean): Report {
   return (level, message) => consola[level](message);
 }
 
-const LINES: ConsolaReporter = {
-  log: ({ date, type, args }) => {
-    process.stderr.write(`${date.toISOString()} ${type.padEnd(5)} ${visible(args.join(" "))}\n`);
-  },
-};
+function lineReporter(line: (entry: LogObject) => string): ConsolaReporter {
+  return { log: (entry) => void process.stderr.write(line(entry)) };
+}
 
-function jsonReporter(role: string): ConsolaReporter {
-  return {
-    log: ({ date, type, args }) => {
-      process.stderr.write(jsonLine({ time: date.toISOString(), level: type, role, message: args.join(" ") }));
-    },
-  };
+function plainLine({ date, type, args }: LogObject): string {
+  return `${date.toISOString()} ${type.padEnd(5)} ${visible(args.join(" "))}\n`;
 }
 
 /** Also where consola believes that nobody looks, as in CI. */

@@ -1,21 +1,29 @@
-/** Which jobs a command is about: ids and ranges, or what a task, a queue or a state has. */
+/**
+ * What a command is about, and doing it to all of that: jobs by ids and ranges or by what a task, a queue or a state has
+ * (cancel, retry, wait), or queues by name (pause, resume).
+ */
 
-import { QUEUE, readIds, TASK } from "../core/values.ts";
+import { checkName } from "../core/check_job.ts";
 import { LeaseError } from "../core/errors.ts";
 import type { ShownState } from "../core/job.ts";
-import type { Selection } from "../store/queries.ts";
-import type { Store } from "../store/store.ts";
+import { QUEUE, readIds, TASK } from "../core/values.ts";
 import { queueRemarks } from "../lookup/queues.ts";
+import type { Selection } from "../store/queries.ts";
+import type { CancelAnswer, RetryAnswer, Store } from "../store/store.ts";
+import { jsonLine } from "../view/json.ts";
+import { visible } from "../view/text.ts";
+import { command, type FlagValues } from "./command.ts";
+import { valueFlag } from "./flags.ts";
+import { withStore, type Io, type StoreArgs } from "./io.ts";
+
+export const FINISHED_STATES = ["completed", "failed", "cancelled"] as const;
 
 export const SELECTION_FLAGS = {
-  task: { type: "string", alias: "t", value: TASK, description: "All jobs with this label" },
-  queue: { type: "string", alias: "q", value: QUEUE, description: "All jobs of this queue" },
+  task: valueFlag(TASK, "All jobs with this label", { alias: "t" }),
+  queue: valueFlag(QUEUE, "All jobs of this queue", { alias: "q" }),
 } as const;
 
-interface Flags {
-  task: string | undefined;
-  queue: string | undefined;
-}
+type Flags = FlagValues<typeof SELECTION_FLAGS, never>;
 
 /** Never everything by accident: without a word or a flag there is no selection. */
 export function selectionOf(
@@ -30,7 +38,12 @@ export function selectionOf(
     return { ids: readIds(words, verb) };
   }
   if (!by_flag) throw new LeaseError("usage", `${verb} what? Name ids (7 9-12), --task or --queue`);
-  return { ...(task === undefined ? {} : { task }), ...(queue === undefined ? {} : { queues: [queue] }) };
+  return defined({ task, queues: queue === undefined ? undefined : [queue] });
+}
+
+/** Without what is undefined: a query has only what it asks for. */
+export function defined<T extends object>(fields: { [K in keyof T]: T[K] | undefined }): Partial<T> {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Partial<T>;
 }
 
 /** To be thrown: flags selected nothing; perhaps a queue's name is misspelt. */
@@ -74,4 +87,69 @@ export async function* idPages(
     if (last === undefined || jobs.length < PAGE) return;
     behind_id = last.id;
   }
+}
+
+interface Context {
+  args: Flags & StoreArgs & { json: boolean };
+  lists: { status: ShownState[] };
+  rest: readonly string[];
+  io: Io;
+}
+
+interface Change<A extends { status: string }> {
+  verb: string;
+  /** Those that flags select when none are named. */
+  states: readonly ShownState[];
+  change: (store: Store, ids: readonly number[]) => Promise<A[]>;
+  /** What a job answers that it was done to. */
+  done: readonly A["status"][];
+  complaint: (answer: A) => string;
+}
+
+/** Cancels or retries what words and flags select, tells of each job, and answers 1 when one of them refused. */
+export async function changeJobs<A extends CancelAnswer | RetryAnswer>(
+  { args, lists, rest, io }: Context,
+  { verb, states, change, done, complaint }: Change<A>,
+): Promise<number> {
+  const selection = selectionOf(verb, rest, args, lists.status);
+  return withStore(args, io, { create: false }, async ({ store }) => {
+    let all = true;
+    const unknown: number[] = [];
+    for await (const ids of idPages(store, verb, selection, lists.status.length === 0 ? states : lists.status)) {
+      for (const answer of await change(store, ids)) {
+        const { id, status, state } = answer;
+        const is_done = done.includes(status);
+        all &&= is_done;
+        if (args.json) io.stdout(jsonLine({ ...answer, state: is_done ? status : state }));
+        else if (is_done) io.stdout(`${id} ${status}\n`);
+        else if (status === "unknown") unknown.push(id);
+        else io.stderr(`lease: ${complaint(answer)}\n`);
+      }
+    }
+    for (const line of noSuchJobs(unknown)) io.stderr(`lease: ${line}\n`);
+    return all ? 0 : 1;
+  });
+}
+
+/** Pause and resume: the same to the queues that are named, in two directions. */
+export function pauseOrResume(verb: "pause" | "resume", description: string, example: string) {
+  return command({
+    meta: { name: verb, description },
+    args: {},
+    rest: "words",
+    operands: "QUEUE…",
+    operand_values: { completer: "queues" },
+    examples: [[`lease ${verb} mail`, example]],
+    run: async ({ args, rest, io }) => {
+      if (rest.length === 0) throw new LeaseError("usage", `${verb} which queue? Name one`);
+      for (const queue of rest) checkName("queue", queue);
+      return withStore(args, io, { create: false }, async ({ store }) => {
+        for (const remark of await queueRemarks(store, rest)) {
+          if (remark !== null) io.stderr(`lease: ${visible(remark)}\n`);
+        }
+        await store.setPaused(rest, verb === "pause");
+        return 0;
+      });
+    },
+  });
 }

@@ -26,9 +26,11 @@ interface Origin {
 
 export type Origins = ReadonlyMap<string, Origin>;
 
-type Value = string | boolean | string[];
+interface Found {
+  value: string | boolean | string[];
+  origin: Origin;
+}
 
-const NO_SETTINGS: Table = {};
 const NOTHING_FOUND: Origins = new Map();
 
 export const settingsFromOutside = defineCittyPlugin({
@@ -81,8 +83,9 @@ export async function loadConfig(flag: string | undefined, env: Env): Promise<Co
 
 export function fillIn(command: AnyCommand, line: ParsedLine, env: Env, config: Config | null): Origins {
   const { name } = command.meta;
-  const found = new Map<string, { value: Value; origin: Origin }>();
-  const variables = settingVariables(env);
+  const found = new Map<string, Found>();
+  // Most people set none or one, and then there is no need to look for each.
+  const variables = Object.keys(env).filter((variable) => variable.startsWith("LEASE_"));
   const look = (table: string | null, settings: Table) => {
     const prefix = variableName(table, "");
     if (config === null && !variables.some((variable) => variable.startsWith(prefix))) return;
@@ -93,50 +96,38 @@ export function fillIn(command: AnyCommand, line: ParsedLine, env: Env, config: 
     }
   };
   look(null, SHARED_SETTINGS);
-  look(name, COMMAND_SETTINGS[name] ?? NO_SETTINGS);
+  look(name, COMMAND_SETTINGS[name] ?? {});
   if (found.size === 0) return NOTHING_FOUND;
   dropRivals(command.rivals, line.given, found);
-  for (const [key, { value, origin }] of found) take(command, line, key, value, origin.label);
+  for (const [key, here] of found) take(command, line, key, here);
   return new Map([...found].map(([key, { origin }]) => [key, origin]));
 }
 
-/** Most people set none or one, and then there is no need to look for each. */
-function settingVariables(env: Env): string[] {
-  const names: string[] = [];
-  for (const name in env) if (name.startsWith("LEASE_")) names.push(name);
-  return names;
-}
-
-function fromEnvironment(table: string | null, key: string, settings: Table, env: Env) {
+function fromEnvironment(table: string | null, key: string, settings: Table, env: Env): Found | null {
   const name = variableName(table, key);
   const text = nonEmpty(env[name]);
   if (text === undefined) return null;
-  const origin: Origin = { from: "environment", place: name, label: name };
-  return { value: settings[key] === "switch" ? readSwitch(text, name) : text, origin };
+  const value = settings[key] === "switch" ? readSwitch(text, name) : text;
+  return { value, origin: { from: "environment", place: name, label: name } };
 }
 
-function fromFile(table: string | null, key: string, config: Config | null) {
+function fromFile(table: string | null, key: string, config: Config | null): Found | null {
   const value = config?.value(table, key);
   if (config === null || value === undefined) return null;
   const label = `${config.path}: ${table === null ? key : `${table}.${key}`}`;
-  const origin: Origin = { from: "file", place: config.path, label };
-  return { value, origin };
+  return { value, origin: { from: "file", place: config.path, label } };
 }
 
-const YES = new Set(["1", "true", "yes", "on"]);
-const NO = new Set(["0", "false", "no", "off"]);
-
 function readSwitch(text: string, name: string): boolean {
-  const word = text.toLowerCase();
-  if (YES.has(word)) return true;
-  if (NO.has(word)) return false;
+  if (/^(?:1|true|yes|on)$/i.test(text)) return true;
+  if (/^(?:0|false|no|off)$/i.test(text)) return false;
   throw new LeaseError("usage", `${name} ${JSON.stringify(text)} is not a yes or a no: write 1 or 0`);
 }
 
-function take(command: AnyCommand, line: ParsedLine, key: string, value: Value, label: string): void {
+function take(command: AnyCommand, line: ParsedLine, key: string, { value, origin }: Found): void {
   const flag = command.flags[key];
   if (flag === undefined) return;
-  const checked = (text: string) => (flag.type === "enum" ? option(label, flag.options, text) : text);
+  const checked = (text: string) => (flag.type === "enum" ? option(origin.label, flag.options, text) : text);
   if (typeof value === "boolean") line.args[key] = value;
   else if (command.repeat.includes(key)) {
     const texts = Array.isArray(value) ? value : [value];
@@ -144,25 +135,17 @@ function take(command: AnyCommand, line: ParsedLine, key: string, value: Value, 
   } else line.args[key] = checked(String(value));
 }
 
-const RANKS = { environment: 1, file: 2 } as const;
-
 /** Of rival groups only the one with the most direct word stays; at the same rank the command has to sort it out. */
-function dropRivals(
-  rivals: AnyCommand["rivals"],
-  given: ReadonlyMap<string, string>,
-  found: Map<string, { value: Value; origin: Origin }>,
-): void {
-  const rankOf = (key: string): number => {
-    const origin = found.get(key)?.origin.from;
-    if (given.has(key)) return 0;
-    return origin === undefined ? Number.POSITIVE_INFINITY : RANKS[origin];
-  };
+function dropRivals(rivals: AnyCommand["rivals"], given: ReadonlyMap<string, string>, found: Map<string, Found>): void {
+  const rankOf = (key: string) => (given.has(key) ? 0 : RANKS[found.get(key)?.origin.from ?? "nobody"]);
   const ranks = rivals.map((keys) => Math.min(...keys.map(rankOf)));
   const best = Math.min(...ranks);
   for (const [index, keys] of rivals.entries()) {
     if ((ranks[index] ?? 0) > best) for (const key of keys) found.delete(key);
   }
 }
+
+const RANKS = { environment: 1, file: 2, nobody: Number.POSITIVE_INFINITY } as const;
 
 /** The same error in terms of where the value stands that it is about. */
 export function nameOrigin(error: unknown, command: AnyCommand, origins: Origins): unknown {

@@ -24,19 +24,9 @@ export function signalCode(signal: string): number {
 /** Somebody wants a command to end that would go on for ever: by a signal, or whoever calls `end`. */
 export class ExitRequest {
   readonly #asked = Promise.withResolvers<number>();
-  readonly #release = onSignals(["SIGINT", "SIGTERM", "SIGHUP"], (signal) => this.end(signalCode(signal)));
-
   /** The exit code, once it is asked for. */
-  get code(): Promise<number> {
-    return this.#asked.promise;
-  }
-
-  end(code: number): void {
-    this.#asked.resolve(code);
-  }
-
+  readonly code = this.#asked.promise;
+  readonly end = this.#asked.resolve;
   /** No longer listens. */
-  release(): void {
-    this.#release();
-  }
+  readonly release = onSignals(["SIGINT", "SIGTERM", "SIGHUP"], (signal) => this.end(signalCode(signal)));
 }

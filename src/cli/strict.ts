@@ -104,8 +104,7 @@ export function strictLine(grammar: Grammar, raw: readonly string[]): ParsedLine
     if (token.kind === "option") {
       in_word = token.index === word_index ? in_word + 1 : 0;
       word_index = token.index;
-      const { spelling, value } = readFlag(grammar, spellings, { token, word: raw[word_index] ?? "", in_word });
-      store(grammar, line, token.rawName, spelling, value);
+      take(grammar, line, readFlag(grammar, spellings, { token, word: raw[word_index] ?? "", in_word }));
     } else {
       const last = token.kind === "option-terminator" || rest === "command";
       const words = last ? raw.slice(token.index + (token.kind === "positional" ? 0 : 1)) : [token.value];
@@ -124,6 +123,8 @@ interface Written {
   in_word: number;
 }
 
+type ReadFlag = ReturnType<typeof readFlag>;
+
 function readFlag(grammar: Grammar, spellings: ReadonlyMap<string, Spelling>, { token, word, in_word }: Written) {
   const { rawName: written } = token;
   const short = !word.startsWith("--");
@@ -131,11 +132,11 @@ function readFlag(grammar: Grammar, spellings: ReadonlyMap<string, Spelling>, { 
   if (short && in_word === 0 && word.length > 2 && spellings.has(`-${word}`)) {
     refuse(`unknown flag ${word}; did you mean -${word}?`);
   }
-  const spelling = spellings.get(written) ?? unknown(grammar, short && in_word === 0 ? word : written);
-  if (spelling.flag.type !== "boolean") return { spelling, value: valueOf(token, short) };
+  const { key, flag, negative } = spellings.get(written) ?? unknown(grammar, short && in_word === 0 ? word : written);
+  if (flag.type !== "boolean") return { key, flag, written, value: valueOf(token, short) };
   const attached = short && word[in_word + 2] === "=" ? word.slice(in_word + 3) : token.value;
   if (attached !== undefined) refuse(`${written} takes no value, and got ${told(attached)}`);
-  return { spelling, value: !spelling.negative };
+  return { key, flag, written, value: !negative };
 }
 
 function valueOf({ rawName: written, value, inlineValue }: OptionToken, short: boolean): string {
@@ -147,13 +148,7 @@ function valueOf({ rawName: written, value, inlineValue }: OptionToken, short: b
   return value;
 }
 
-function store(
-  grammar: Grammar,
-  line: ParsedLine,
-  written: string,
-  { key, flag }: Spelling,
-  value: string | boolean,
-): void {
+function take(grammar: Grammar, line: ParsedLine, { key, flag, written, value }: ReadFlag): void {
   if (put(grammar, line, { key, flag, written }, value)) return;
   const repeatable = grammar.repeat.includes(key);
   if (line.given.has(key) && !repeatable) refuse(`${written} is given twice; it can be given once`);
@@ -171,11 +166,8 @@ export function option(written: string, options: readonly string[], value: strin
 
 function unknown({ meta, flags }: Grammar, written: string): never {
   // Compared without dashes: they are in every flag, and make short ones look alike.
-  const long = [...spell(flags).keys()].filter((spelling) => spelling.startsWith("--"));
-  const meant = nearest(
-    written.replace(/^-+/, ""),
-    long.map((spelling) => spelling.slice(2)),
-  );
+  const long = [...spell(flags).keys()].flatMap((spelling) => (spelling.startsWith("--") ? [spelling.slice(2)] : []));
+  const meant = nearest(written.replace(/^-+/, ""), long);
   const hint = meant === null ? `see ${meta.name} --help` : `did you mean --${meant}?`;
   return refuse(`unknown flag ${written}; ${hint}`);
 }

@@ -1,9 +1,60 @@
-/** For somebody who waits for a job: why it does not run, and in the end the exit code that its end stands for. */
+/**
+ * For somebody who waits: looking at the store again and again, why a job does not run, and in the end the exit code that
+ * its end stands for.
+ */
 
 import { shownState, type Job } from "../core/job.ts";
 import type { Store } from "../store/store.ts";
-import { around } from "../lookup/why_waiting.ts";
 import { signalCode } from "./signals.ts";
+
+interface Pace {
+  /** The net below the wake-ups. */
+  every_ms: number;
+  /** Between two looks at least: a busy store changes hundreds of times a second. */
+  pause_ms: number;
+}
+
+/** Never more than a fifth of the time is spent on looking. */
+const PAUSE_FACTOR = 4;
+
+/** Looks when the store has changed and every now and then; answers the first code that `look` or `until` has. */
+export async function repeat(
+  store: Store,
+  until: Promise<number>,
+  { every_ms, pause_ms }: Pace,
+  look: () => Promise<number | null>,
+): Promise<number> {
+  let changed = Promise.withResolvers<void>();
+  const ring = () => changed.resolve();
+  const stop = store.watch(ring);
+  const timer = setInterval(ring, every_ms);
+  // Listened to once: a race for each look would add to it for as long as this goes on.
+  let over: number | null = null;
+  let turn = Promise.withResolvers<number | null>();
+  until.then((code) => turn.resolve((over = code)), turn.reject);
+  const next = (step: Promise<number | null>): Promise<number | null> => {
+    turn = Promise.withResolvers();
+    step.then(turn.resolve, turn.reject);
+    return over === null ? turn.promise : Promise.resolve(over);
+  };
+  try {
+    for (;;) {
+      changed = Promise.withResolvers<void>();
+      const began_ms = performance.now();
+      const found = await next(look());
+      if (found !== null) return found;
+      const took_ms = performance.now() - began_ms;
+      const pause = Promise.withResolvers<void>();
+      const pausing = setTimeout(pause.resolve, Math.max(pause_ms, PAUSE_FACTOR * took_ms));
+      const code = await next(Promise.all([pause.promise, changed.promise]).then(() => null));
+      clearTimeout(pausing);
+      if (code !== null) return code;
+    }
+  } finally {
+    clearInterval(timer);
+    stop();
+  }
+}
 
 const MOMENT_MS = 1_000;
 
@@ -18,6 +69,8 @@ export function tellWhyWaiting(
     const [job] = await store.jobs([id]);
     if (!job || !waits.includes(job.state.name)) return;
     const now_ms = await store.now();
+    // Most don't wait for so long, and guard never asks.
+    const { around } = await import("../lookup/why_waiting.ts");
     const reason = (await around(store, [job], now_ms)).reason(job, now_ms);
     if (reason !== null) tell(`job ${id} is ${shownState(job)}: ${reason}`);
   };

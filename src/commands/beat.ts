@@ -3,14 +3,14 @@
 import { LeaseError } from "../core/errors.ts";
 import { PERCENT, TEXT } from "../core/values.ts";
 import { command } from "../cli/command.ts";
-import { withStore } from "../cli/io.ts";
-import { leaseLost, ownJob } from "../cli/own_job.ts";
+import { valueFlag } from "../cli/flags.ts";
+import { leaseLost, ownJob, withStore } from "../cli/io.ts";
 
 export default command({
   meta: { name: "beat", description: "From inside a job: prove that it works, and hear whether to go on" },
   args: {
-    progress: { type: "string", value: PERCENT, description: "How far it is, 0 to 100" },
-    message: { type: "string", value: TEXT, description: "What it is doing" },
+    progress: valueFlag(PERCENT, "How far it is, 0 to 100"),
+    message: valueFlag(TEXT, "What it is doing"),
   },
   rest: "none",
   ignores_config: true,
@@ -18,36 +18,22 @@ export default command({
     ["lease beat --progress 40 --message 'linking'", "in a script that prints nothing for long"],
     ["lease beat || exit", "end when cancel was requested or the lease is lost"],
   ],
-  notes: [
-    {
-      title: "Exit codes",
-      rows: [
-        ["0", "go on"],
-        ["3", "cancel was requested: clean up and end"],
-        ["4", "the lease is lost: stop at once, somebody else may be at it"],
-      ],
-    },
+  exit_codes: [
+    ["0", "go on"],
+    ["3", "cancel was requested: clean up and end"],
+    ["4", "the lease is lost: stop at once, somebody else may be at it"],
   ],
   run: async ({ args, io }) => {
     const { id, token } = ownJob(io.env);
-    const { progress = null } = args;
+    const { progress = null, message = null } = args;
     return withStore(args, io, { create: false }, async ({ store }) => {
       const attempt = (await store.attempts(id)).find((other) => other.token === token);
-      if (attempt === undefined)
+      if (attempt === undefined) {
         throw new LeaseError("lease_lost", `there is no attempt ${token} of job ${id} any more`);
-      const [answer] = await store.extend([
-        {
-          id,
-          token,
-          expires_in_ms: attempt.lease_ms,
-          beat_age_ms: 0,
-          beats: 0,
-          // The worker may have got more time than a beat gives, to stop this very job.
-          at_least: true,
-          progress,
-          message: args.message ?? null,
-        },
-      ]);
+      }
+      const beat = { id, token, expires_in_ms: attempt.lease_ms, beat_age_ms: 0, beats: 0 };
+      // The worker may have got more time than a beat gives, to stop this very job.
+      const [answer] = await store.extend([{ ...beat, at_least: true, progress, message }]);
       if (answer === undefined || answer.status !== "extended") throw await leaseLost(store, { id, token });
       if (answer.cancel_requested)
         throw new LeaseError("cancel_requested", `cancel of job ${id} was requested: end it`);

@@ -1,12 +1,9 @@
 /** `lease cancel`: waiting jobs end at once, running ones are asked to. */
 
-import type { CancelAnswer } from "../store/store.ts";
-import { jsonLine } from "../view/json.ts";
 import { TEXT } from "../core/values.ts";
 import { command } from "../cli/command.ts";
-import { JSON_FLAG } from "../cli/flags.ts";
-import { withStore } from "../cli/io.ts";
-import { idPages, noSuchJobs, SELECTION_FLAGS, selectionOf } from "../cli/selection.ts";
+import { JSON_FLAG, statesFlag, valueFlag } from "../cli/flags.ts";
+import { changeJobs, SELECTION_FLAGS } from "../cli/selection.ts";
 
 const CANCELLABLE = ["blocked", "scheduled", "retrying", "pending", "running"] as const;
 
@@ -14,14 +11,8 @@ export default command({
   meta: { name: "cancel", description: "End jobs for good" },
   args: {
     ...SELECTION_FLAGS,
-    status: {
-      type: "enum",
-      options: CANCELLABLE,
-      valueHint: "STATES",
-      description: "Only jobs in these states, a list by commas",
-      fallback: "all that have not ended",
-    },
-    reason: { type: "string", value: TEXT, description: "Why, to show with the job" },
+    status: statesFlag(CANCELLABLE, "Only jobs in these states, a list by commas", "all that have not ended"),
+    reason: valueFlag(TEXT, "Why, to show with the job"),
     json: JSON_FLAG,
   },
   repeat: ["status"],
@@ -36,29 +27,14 @@ export default command({
   notes: [
     "The worker of a running job hears of it within a second: TERM, its --grace, then KILL. A job that finishes first " +
       "is completed.",
-    { title: "Exit codes", rows: [["1", "a job had finished already, or there is no such job"]] },
   ],
-  run: async ({ args, lists, rest, io }) => {
-    const only = selectionOf("cancel", rest, args, lists.status);
-    const states = lists.status.length === 0 ? CANCELLABLE : lists.status;
-    return withStore(args, io, { create: false }, async ({ store }) => {
-      let all = true;
-      const unknown: number[] = [];
-      for await (const ids of idPages(store, "cancel", only, states)) {
-        for (const answer of await store.cancel(ids, args.reason ?? null)) {
-          all &&= isDone(answer);
-          if (args.json) io.stdout(jsonLine({ ...answer, state: isDone(answer) ? answer.status : answer.state }));
-          else if (isDone(answer)) io.stdout(`${answer.id} ${answer.status}\n`);
-          else if (answer.status === "unknown") unknown.push(answer.id);
-          else io.stderr(`lease: job ${answer.id} is ${answer.state} already: there is nothing to cancel\n`);
-        }
-      }
-      for (const line of noSuchJobs(unknown)) io.stderr(`lease: ${line}\n`);
-      return all ? 0 : 1;
-    });
-  },
+  exit_codes: [["1", "a job had finished already, or there is no such job"]],
+  run: (context) =>
+    changeJobs(context, {
+      verb: "cancel",
+      states: CANCELLABLE,
+      change: (store, ids) => store.cancel(ids, context.args.reason ?? null),
+      done: ["cancelled", "cancelling"],
+      complaint: ({ id, state }) => `job ${id} is ${state} already: there is nothing to cancel`,
+    }),
 });
-
-function isDone({ status }: CancelAnswer): boolean {
-  return status === "cancelled" || status === "cancelling";
-}

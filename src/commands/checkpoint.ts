@@ -2,8 +2,7 @@
 
 import { LeaseError } from "../core/errors.ts";
 import { command } from "../cli/command.ts";
-import { readStdin, withStore } from "../cli/io.ts";
-import { leaseLost, ownJob } from "../cli/own_job.ts";
+import { leaseLost, ownJob, readStdin, withStore } from "../cli/io.ts";
 
 /** The next attempt gets it in its environment, where no variable can be longer than 128 KiB on Linux. */
 const LIMIT_BYTES = 64 * 1024;
@@ -18,14 +17,9 @@ export default command({
     ['lease checkpoint "page $page"', "note it"],
     ["lease checkpoint", "print the last note; the same as $LEASE_CHECKPOINT at the start"],
   ],
-  notes: [
-    {
-      title: "Exit codes",
-      rows: [
-        ["1", "without TEXT: there is no note"],
-        ["4", "the lease is lost: the note was not taken, stop at once"],
-      ],
-    },
+  exit_codes: [
+    ["1", "without TEXT: there is no note"],
+    ["4", "the lease is lost: the note was not taken, stop at once"],
   ],
   run: async ({ args, rest, io }) => {
     const { id, token } = ownJob(io.env);
@@ -49,9 +43,7 @@ export default command({
 function checkText(text: string): void {
   if (text.includes("\0")) throw new LeaseError("usage", "a checkpoint can't contain NUL: no variable can hold it");
   if (new TextEncoder().encode(text).length > LIMIT_BYTES) {
-    throw new LeaseError(
-      "input_too_large",
-      "a checkpoint has at most 64 KiB: put the data in a file and note its name",
-    );
+    const message = "a checkpoint has at most 64 KiB: put the data in a file and note its name";
+    throw new LeaseError("input_too_large", message);
   }
 }

@@ -1,18 +1,17 @@
 /** `lease copy`: moves all of a store into another, for example from SQLite to PostgreSQL, or back. */
 
 import { LeaseError } from "../core/errors.ts";
-import { copyStore } from "../store/copy/copy.ts";
-import type { Copied } from "../store/copy/copy.ts";
+import { copyStore, type Copied } from "../store/copy/copy.ts";
 import { jsonLine } from "../view/json.ts";
 import { LOCATION } from "../core/values.ts";
 import { command } from "../cli/command.ts";
-import { JSON_FLAG } from "../cli/flags.ts";
+import { JSON_FLAG, valueFlag } from "../cli/flags.ts";
 import { withStore } from "../cli/io.ts";
 
 export default command({
   meta: { name: "copy", description: "Copy everything in the store to another one" },
   args: {
-    to: { type: "string", value: LOCATION, description: "The other store: new, or empty" },
+    to: valueFlag(LOCATION, "The other store: new, or empty"),
     force: { type: "boolean", description: "Also while workers are live; what they change meanwhile may be missed" },
     json: JSON_FLAG,
   },
@@ -34,19 +33,20 @@ export default command({
         const onCopied = (kind: string, count: number) => {
           if (args.verbose) io.stderr(`${kind}: ${count}\n`);
         };
-        const copied = await copyStore({ from, to: target, force: args.force, onCopied });
+        const { counts, digest } = await copyStore({ from, to: target, force: args.force, onCopied });
         const between = { from: from.location, to: target.location };
-        io.stdout(
-          args.json ? jsonLine({ ...between, ...copied.counts, digest: copied.digest }) : text(copied, between),
-        );
+        if (args.json) io.stdout(jsonLine({ ...between, ...counts, digest }));
+        else
+          io.stdout(
+            `copied ${told(counts)} from ${between.from} to ${between.to}; both have digest ${digest.slice(0, 16)}\n`,
+          );
         return 0;
       }),
     );
   },
 });
 
-function text({ counts, digest }: Copied, { from, to }: { from: string; to: string }): string {
+function told(counts: Copied["counts"]): string {
   const parts = Object.entries(counts).filter(([, count]) => count > 0);
-  const what = parts.length === 0 ? "nothing" : parts.map(([kind, count]) => `${count} ${kind}`).join(", ");
-  return `copied ${what} from ${from} to ${to}; both have digest ${digest.slice(0, 16)}\n`;
+  return parts.length === 0 ? "nothing" : parts.map(([kind, count]) => `${count} ${kind}`).join(", ");
 }

@@ -6,9 +6,8 @@ import { systemClock } from "../platform/clock.ts";
 import { inheritRun } from "../runner/inherit.ts";
 import type { Store } from "../store/store.ts";
 import { command } from "../cli/command.ts";
-import { withStore } from "../cli/io.ts";
-import { leaseLost, ownJob } from "../cli/own_job.ts";
-import { repeat } from "../cli/repeat.ts";
+import { leaseLost, ownJob, withStore } from "../cli/io.ts";
+import { repeat } from "../cli/waiting.ts";
 import { onSignals } from "../cli/signals.ts";
 
 /** How often the lease is looked at while the command runs. */
@@ -20,15 +19,10 @@ export default command({
   rest: "command",
   ignores_config: true,
   examples: [["lease guard -- ./deploy.sh", "the step that must never run twice at the same time"]],
-  notes: [
-    "The lease is checked before the command starts and while it runs; when it is lost the command is killed.",
-    {
-      title: "Exit codes",
-      rows: [
-        ["4", "the lease is lost"],
-        ["other", "the command's own"],
-      ],
-    },
+  notes: ["The lease is checked before the command starts and while it runs; when it is lost the command is killed."],
+  exit_codes: [
+    ["4", "the lease is lost"],
+    ["other", "the command's own"],
   ],
   run: async ({ args, rest, io }) => {
     const { id, token } = ownJob(io.env);

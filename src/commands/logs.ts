@@ -9,9 +9,9 @@ import type { Store } from "../store/store.ts";
 import { LogText, logJson, STAMPED } from "../view/log.ts";
 import { visible } from "../view/text.ts";
 import { command } from "../cli/command.ts";
+import { valueFlag } from "../cli/flags.ts";
 import { withStore } from "../cli/io.ts";
-import { repeat } from "../cli/repeat.ts";
-import { tellWhyWaiting } from "../cli/waiting.ts";
+import { repeat, tellWhyWaiting } from "../cli/waiting.ts";
 
 const PACE = { every_ms: 500, pause_ms: 0 } as const;
 /** Ctrl-C just ends it: there is nothing to put in order. */
@@ -21,7 +21,7 @@ export default command({
   meta: { name: "logs", description: "Show what a job printed" },
   args: {
     follow: { type: "boolean", alias: "f", description: "Go on until the job has ended" },
-    attempt: { type: "string", value: COUNT, description: "Of this attempt", fallback: "the newest" },
+    attempt: valueFlag(COUNT, "Of this attempt", { fallback: "the newest" }),
     stream: { type: "enum", options: ["stdout", "stderr", "both"], default: "both", description: "Only this stream" },
     timestamps: { type: "boolean", description: "Begin each line with when it was printed" },
     json: { type: "boolean", description: "Print each line as an object: job, attempt, stream, at, text" },
@@ -34,7 +34,7 @@ export default command({
     ["lease logs -f 7", "and what follows, through its retries, until it has ended"],
     ["lease logs 7 --attempt 1 --stream stderr --timestamps", "what the first attempt complained about, and when"],
   ],
-  notes: [{ title: "Exit codes", rows: [["1", "there is no such job or attempt"]] }],
+  exit_codes: [["1", "there is no such job or attempt"]],
   run: async ({ args, rest, io }) => {
     const ids = readIds(rest, "logs");
     const [id] = ids;

@@ -7,27 +7,20 @@ import type { PruneQuery } from "../store/queries.ts";
 import type { Store } from "../store/store.ts";
 import { jsonLine } from "../view/json.ts";
 import { command } from "../cli/command.ts";
-import type { Io } from "../cli/io.ts";
-import { JSON_FLAG } from "../cli/flags.ts";
+import { JSON_FLAG, statesFlag, valueFlag } from "../cli/flags.ts";
 import { withStore } from "../cli/io.ts";
+import { defined, FINISHED_STATES } from "../cli/selection.ts";
 
-const FINISHED = ["completed", "failed", "cancelled"] as const;
 /** Short enough that others who write hardly notice. */
 const BATCH = 500;
 
 export default command({
   meta: { name: "prune", description: "Delete finished jobs with their attempts, logs and checkpoints" },
   args: {
-    older_than: { type: "string", value: AGE, description: "Finished at least so long ago: 30d, 12h" },
-    status: {
-      type: "enum",
-      options: FINISHED,
-      valueHint: "STATES",
-      description: "Jobs that ended like this, a list by commas",
-      fallback: "completed,failed,cancelled",
-    },
-    queue: { type: "string", alias: "q", value: QUEUE, description: "Of this queue" },
-    task: { type: "string", alias: "t", value: TASK, description: "With this label" },
+    older_than: valueFlag(AGE, "Finished at least so long ago: 30d, 12h"),
+    status: statesFlag(FINISHED_STATES, "Jobs that ended like this, a list by commas", "completed,failed,cancelled"),
+    queue: valueFlag(QUEUE, "Of this queue", { alias: "q" }),
+    task: valueFlag(TASK, "With this label", { alias: "t" }),
     yes: { type: "boolean", alias: "y", description: "Delete, also at a terminal" },
     dry_run: { type: "boolean", alias: "n", description: "Only tell what would be deleted" },
     json: JSON_FLAG,
@@ -50,11 +43,11 @@ export default command({
     if (args.yes && args.dry_run) throw new LeaseError("usage", "--yes or --dry-run, not both");
     const query: PruneQuery = {
       older_than_ms: args.older_than ?? 0,
-      states: lists.status.length === 0 ? FINISHED : [...new Set(lists.status)],
-      ...(args.queue === undefined ? {} : { queues: [args.queue] }),
-      ...(args.task === undefined ? {} : { task: args.task }),
+      states: lists.status.length === 0 ? FINISHED_STATES : [...new Set(lists.status)],
+      ...defined({ queues: args.queue === undefined ? undefined : [args.queue], task: args.task }),
     };
-    const dry_run = args.dry_run || (!args.yes && isAttended(io));
+    const is_attended = io.is_tty || Boolean(process.stdin.isTTY);
+    const dry_run = args.dry_run || (!args.yes && is_attended);
     return withStore(args, io, { create: false }, async ({ store }) => {
       const old = await store.prunable(query);
       const found = old.reduce((sum, { count }) => sum + count, 0);
@@ -69,11 +62,6 @@ export default command({
 });
 
 const SELECTORS = ["older_than", "status", "queue", "task"] as const;
-
-/** A person may be there. */
-function isAttended(io: Io): boolean {
-  return io.is_tty || Boolean(process.stdin.isTTY);
-}
 
 /** No more than there were to begin with: what ends meanwhile is for the next time. */
 async function prune(store: Store, query: PruneQuery, most: number): Promise<number> {

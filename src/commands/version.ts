@@ -4,6 +4,7 @@ import { platform } from "#platform";
 import { command } from "../cli/command.ts";
 import { JSON_FLAG } from "../cli/flags.ts";
 import { sqliteVersion, VERSION } from "../platform/build_info.ts";
+import { jsonLine } from "../view/json.ts";
 
 export default command({
   meta: { name: "version", description: "Show the version" },
@@ -12,13 +13,8 @@ export default command({
   ignores_config: true,
   examples: [["lease version --json", "version, runtime and SQLite, for a bug report"]],
   run: async ({ args, io }) => {
-    const sqlite = sqliteVersion();
-    const { runtime } = platform;
-    io.stdout(
-      args.json
-        ? `${JSON.stringify({ schema: 1, version: VERSION, runtime, sqlite })}\n`
-        : `lease ${VERSION} (${runtime}, SQLite ${sqlite})\n`,
-    );
+    const found = { version: VERSION, runtime: platform.runtime, sqlite: sqliteVersion() };
+    io.stdout(args.json ? jsonLine(found) : `lease ${VERSION} (${found.runtime}, SQLite ${found.sqlite})\n`);
     return 0;
   },
 });

@@ -3,7 +3,6 @@
 import { formatDuration } from "../core/duration.ts";
 import { DURATION } from "../core/values.ts";
 import { LeaseError } from "../core/errors.ts";
-import type { Job } from "../core/job.ts";
 import type { Selection } from "../store/queries.ts";
 import type { Store } from "../store/store.ts";
 import { jobJson, jsonLine } from "../view/json.ts";
@@ -11,19 +10,16 @@ import type { WorkProgress } from "../view/progress.ts";
 import { NO_FACTS, reasonOf } from "../view/reason.ts";
 import { visible } from "../view/text.ts";
 import { command } from "../cli/command.ts";
-import type { Io } from "../cli/io.ts";
-import { JSON_FLAG } from "../cli/flags.ts";
-import { wantsColor, withStore } from "../cli/io.ts";
-import { exitCodeOf } from "../cli/waiting.ts";
-import { idPages, nothingMatched, SELECTION_FLAGS, selectionOf } from "../cli/selection.ts";
+import { JSON_FLAG, valueFlag } from "../cli/flags.ts";
+import { wantsColor, withStore, type Io } from "../cli/io.ts";
+import { exitCodeOf, repeat } from "../cli/waiting.ts";
+import { FINISHED_STATES, idPages, nothingMatched, SELECTION_FLAGS, selectionOf } from "../cli/selection.ts";
 import { ProgressLine } from "../cli/progress.ts";
-import { repeat } from "../cli/repeat.ts";
 import { ExitRequest } from "../cli/signals.ts";
 
 const PACE = { every_ms: 1_000, pause_ms: 10 } as const;
 const TIMED_OUT = 124;
 const UNFINISHED = ["blocked", "scheduled", "retrying", "pending", "running", "cancelling"] as const;
-const FINISHED = ["completed", "failed", "cancelled"] as const;
 const BAD = ["failed", "cancelled"] as const;
 const FAILURES_TOLD = 10;
 
@@ -32,7 +28,7 @@ export default command({
   args: {
     ...SELECTION_FLAGS,
     any: { type: "boolean", description: "Until one of them has ended" },
-    timeout: { type: "string", value: DURATION, description: "No longer than this", fallback: "forever" },
+    timeout: valueFlag(DURATION, "No longer than this", { fallback: "forever" }),
     json: { ...JSON_FLAG, description: "Print the jobs when it is over, one object per line" },
   },
   rest: "words",
@@ -44,17 +40,12 @@ export default command({
     ["lease wait --task release-1.4", "all that the task has, and what is added to it meanwhile"],
     ["lease wait --any 7 8 --json", "the first that has ended"],
   ],
-  notes: [
-    "A job that is going to be retried has not ended. Ctrl-C ends the waiting; the jobs go on.",
-    {
-      title: "Exit codes",
-      rows: [
-        ["0", "all have completed; with --any, the first that ended has"],
-        ["1", "there is no such job, nothing matched, or a job failed without a code of its own or was cancelled"],
-        ["124", "--timeout is over, or the job's own was"],
-        ["other", "the code of the job, or of the first by id that did not complete; 128+n for signal n"],
-      ],
-    },
+  notes: ["A job that is going to be retried has not ended. Ctrl-C ends the waiting; the jobs go on."],
+  exit_codes: [
+    ["0", "all have completed; with --any, the first that ended has"],
+    ["1", "there is no such job, nothing matched, or a job failed without a code of its own or was cancelled"],
+    ["124", "--timeout is over, or the job's own was"],
+    ["other", "the code of the job, or of the first by id that did not complete; 128+n for signal n"],
   ],
   run: async ({ args, rest, io }) => {
     const only = selectionOf("wait for", rest, args);
@@ -68,8 +59,9 @@ export default command({
         return code;
       }
       if (code === TIMED_OUT) io.stderr(`lease: ${await whatIsLeft(store, only, timeout_ms ?? 0)}\n`);
-      const told = code === null && args.any ? await firstEnded(store, only) : null;
-      const ended = told === null ? only : { ids: [told.id] };
+      const first = { ...only, states: FINISHED_STATES, sort: "finished", limit: 1, newest_first: false } as const;
+      const [told] = code === null && args.any ? await store.list(first) : [];
+      const ended = told === undefined ? only : { ids: [told.id] };
       if (args.json) await printJson(store, ended, io);
       if (code === TIMED_OUT) return TIMED_OUT;
       return outcome(store, ended, io);
@@ -90,16 +82,14 @@ async function mustBeThere(store: Store, only: Selection): Promise<void> {
   }
 }
 
-interface Waiting {
-  any: boolean;
-  timeout_ms: number | null;
-  line: ProgressLine;
-}
-
 /** Null: it is over. Else the code of what ended the waiting before. */
-async function waitFor(store: Store, only: Selection, { any, timeout_ms, line }: Waiting): Promise<number | null> {
+async function waitFor(
+  store: Store,
+  only: Selection,
+  { any, timeout_ms, line }: { any: boolean; timeout_ms: number | null; line: ProgressLine },
+): Promise<number | null> {
   const isOver = async () => {
-    const states = any ? FINISHED : UNFINISHED;
+    const states = any ? FINISHED_STATES : UNFINISHED;
     const found = await store.list({ ...only, states, limit: 1, newest_first: false });
     return any === found.length > 0;
   };
@@ -133,14 +123,9 @@ function progressOf(store: Store, only: Selection): () => Promise<WorkProgress> 
 async function whatIsLeft(store: Store, only: Selection, timeout_ms: number): Promise<string> {
   const counts = await store.counts(only);
   const total = counts.reduce((sum, { count }) => sum + count, 0);
-  const ended = counts.filter(({ state }) => FINISHED.some((name) => name === state));
+  const ended = counts.filter(({ state }) => FINISHED_STATES.some((name) => name === state));
   const left = total - ended.reduce((sum, { count }) => sum + count, 0);
   return `after ${formatDuration(timeout_ms)} ${left} of ${total} ${total === 1 ? "job has" : "jobs have"} not ended`;
-}
-
-async function firstEnded(store: Store, only: Selection): Promise<Job | null> {
-  const [first] = await store.list({ ...only, states: FINISHED, sort: "finished", limit: 1, newest_first: false });
-  return first ?? null;
 }
 
 /** Tells what did not complete, and answers the code of the first of them. */
@@ -158,7 +143,7 @@ async function outcome(store: Store, only: Selection, io: Io): Promise<number> {
 
 async function printJson(store: Store, only: Selection, io: Io): Promise<void> {
   const now_ms = await store.now();
-  for await (const ids of idPages(store, "wait for", only, [...UNFINISHED, ...FINISHED])) {
+  for await (const ids of idPages(store, "wait for", only, [...UNFINISHED, ...FINISHED_STATES])) {
     for (const job of await store.jobs(ids)) {
       if (job !== null) io.stdout(jsonLine(jobJson(job, reasonOf(job, NO_FACTS, now_ms))));
     }

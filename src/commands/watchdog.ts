@@ -5,8 +5,9 @@ import type { SweepCounts } from "../core/records.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
 import { RecoverySweep } from "../recovery/sweep.ts";
 import { AGE, DURATION, integer } from "../core/values.ts";
+import { jsonLine } from "../view/json.ts";
 import { command } from "../cli/command.ts";
-import { JSON_FLAG, LOG_FORMAT_FLAG } from "../cli/flags.ts";
+import { JSON_FLAG, LOG_FORMAT_FLAG, valueFlag } from "../cli/flags.ts";
 import { withStore } from "../cli/io.ts";
 import { roleLog } from "../cli/role_log.ts";
 import { onSignals } from "../cli/signals.ts";
@@ -15,26 +16,16 @@ export default command({
   meta: { name: "watchdog", description: "Recover jobs whose worker hangs or is gone" },
   args: {
     once: { type: "boolean", description: "Sweep once and end, for cron" },
-    every: { type: "string", value: DURATION, description: "Time between sweeps", fallback: "1m" },
-    grace: { type: "string", value: DURATION, description: "After the end of a lease", fallback: "1m" },
+    every: valueFlag(DURATION, "Time between sweeps", { fallback: "1m" }),
+    grace: valueFlag(DURATION, "After the end of a lease", { fallback: "1m" }),
     checkpoints: {
       type: "boolean",
       default: true,
       description: "Note each recovery as an error checkpoint",
       negativeDescription: "Keep no note of recoveries",
     },
-    keep_checkpoints: {
-      type: "string",
-      value: integer({ min: 0 }),
-      description: "Newest to keep per task",
-      fallback: "100",
-    },
-    prune: {
-      type: "string",
-      value: AGE,
-      description: "Also delete jobs that finished longer ago",
-      fallback: "none is deleted",
-    },
+    keep_checkpoints: valueFlag(integer({ min: 0 }), "Newest to keep per task", { fallback: "100" }),
+    prune: valueFlag(AGE, "Also delete jobs that finished longer ago", { fallback: "none is deleted" }),
     log_format: LOG_FORMAT_FLAG,
     json: JSON_FLAG,
   },
@@ -60,7 +51,7 @@ export default command({
         keep_checkpoints,
         prune_ms,
       });
-      const print = (counts: SweepCounts) => io.stdout(args.json ? sweepJson(counts) : sweepText(counts));
+      const print = (counts: SweepCounts) => io.stdout(args.json ? jsonLine(counts) : sweepText(counts));
       if (args.once) print(await sweep.scan());
       else await untilSignal(sweep, print);
       return 0;
@@ -85,10 +76,6 @@ async function untilSignal(sweep: RecoverySweep, print: (counts: SweepCounts) =>
     release();
     await sweep.stop();
   }
-}
-
-function sweepJson(counts: SweepCounts): string {
-  return `${JSON.stringify({ schema: 1, ...counts })}\n`;
 }
 
 function sweepText(counts: SweepCounts): string {

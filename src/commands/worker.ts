@@ -17,7 +17,7 @@ import { visible } from "../view/text.ts";
 import { VERSION } from "../platform/build_info.ts";
 import { command } from "../cli/command.ts";
 import { wantsColor, withStore } from "../cli/io.ts";
-import { LOG_FORMAT_FLAG, section } from "../cli/flags.ts";
+import { flagName, LOG_FORMAT_FLAG, section, valueFlag } from "../cli/flags.ts";
 import { roleLog } from "../cli/role_log.ts";
 import { ProgressDisplay } from "../cli/progress.ts";
 import { onSignals } from "../cli/signals.ts";
@@ -29,31 +29,23 @@ const SHORTEST_POLL_MS = 10;
 export default command({
   meta: { name: "worker", description: "Run queued jobs" },
   args: {
-    queue: {
-      type: "string",
+    queue: valueFlag(QUEUE, "Queue to serve; several in order of preference, '*' for all", {
       alias: "q",
-      value: QUEUE,
-      description: "Queue to serve; several in order of preference, '*' for all",
       fallback: DEFAULT_QUEUE,
-    },
-    task: { type: "string", alias: "t", value: TASK, description: "Only jobs with this label" },
-    slots: { type: "string", alias: "j", value: SLOTS, description: "Jobs to run at a time", fallback: "1" },
-    ...section("Slots that follow the work, instead of -j", {
-      min: { type: "string", value: SLOTS, description: "Fewest slots, when their number follows the work" },
-      max: { type: "string", value: SLOTS, description: "Most slots" },
-      scale_up_at: { type: "string", value: COUNT, description: "Waiting jobs that add a slot", fallback: "5" },
-      scale_down_after: {
-        type: "string",
-        value: DURATION,
-        description: "Idle time that removes one",
-        fallback: "5m",
-      },
     }),
-    name: { type: "string", value: NAME, description: "Name to show in lists" },
-    log_dir: { type: "string", value: FOLDER, description: "Also keep whole logs there as plain files" },
+    task: valueFlag(TASK, "Only jobs with this label", { alias: "t" }),
+    slots: valueFlag(SLOTS, "Jobs to run at a time", { alias: "j", fallback: "1" }),
+    ...section("Slots that follow the work, instead of -j", {
+      min: valueFlag(SLOTS, "Fewest slots, when their number follows the work"),
+      max: valueFlag(SLOTS, "Most slots"),
+      scale_up_at: valueFlag(COUNT, "Waiting jobs that add a slot", { fallback: "5" }),
+      scale_down_after: valueFlag(DURATION, "Idle time that removes one", { fallback: "5m" }),
+    }),
+    name: valueFlag(NAME, "Name to show in lists"),
+    log_dir: valueFlag(FOLDER, "Also keep whole logs there as plain files"),
     log_format: LOG_FORMAT_FLAG,
     preempt: { type: "boolean", description: "Return a running job when one more urgent by 100 or more waits" },
-    poll: { type: "string", value: DURATION, description: "Look for jobs at least this often", fallback: "1s" },
+    poll: valueFlag(DURATION, "Look for jobs at least this often", { fallback: "1s" }),
     sweep: {
       type: "boolean",
       default: true,
@@ -63,28 +55,15 @@ export default command({
     ...section("When it ends", {
       once: { type: "boolean", description: "End after one job" },
       until_empty: { type: "boolean", description: "End when nothing is left to do" },
-      max_jobs: { type: "string", value: COUNT, description: "End after so many jobs" },
-      drain: {
-        type: "string",
-        value: DURATION,
-        description: "On TERM or INT, time for running jobs to end before they are returned",
+      max_jobs: valueFlag(COUNT, "End after so many jobs"),
+      drain: valueFlag(DURATION, "On TERM or INT, time for running jobs to end before they are returned", {
         fallback: "30s",
-      },
-      grace: {
-        type: "string",
-        value: GRACE,
-        description: "Between TERM and KILL when a job is stopped",
-        fallback: "10s",
-      },
+      }),
+      grace: valueFlag(GRACE, "Between TERM and KILL when a job is stopped", { fallback: "10s" }),
     }),
     ...section("Leases, for jobs that set nothing themselves", {
-      lease: {
-        type: "string",
-        value: LEASE,
-        description: "Silence that counts as hung; auto learns it from earlier runs",
-        fallback: "5m",
-      },
-      interval: { type: "string", value: DURATION, description: "At most one extension per", fallback: "lease / 10" },
+      lease: valueFlag(LEASE, "Silence that counts as hung; auto learns it from earlier runs", { fallback: "5m" }),
+      interval: valueFlag(DURATION, "At most one extension per", { fallback: "lease / 10" }),
       beat: { type: "enum", options: BEATS, description: "What proves work", fallback: "output" },
     }),
   },
@@ -105,14 +84,11 @@ export default command({
         ["QUIT", "kill and return the running jobs at once"],
       ],
     },
-    {
-      title: "Exit codes",
-      rows: [
-        ["0", "stopped, or nothing left to do"],
-        ["1", "with --once, --until-empty or --max-jobs: a job it ran failed"],
-        ["125", "the store could not be used"],
-      ],
-    },
+  ],
+  exit_codes: [
+    ["0", "stopped, or nothing left to do"],
+    ["1", "with --once, --until-empty or --max-jobs: a job it ran failed"],
+    ["125", "the store could not be used"],
   ],
   run: async ({ args, lists, rest, io }) => {
     const { lease = null, interval = null, grace = DEFAULT_KILL_GRACE_MS, drain: drain_ms = 30_000 } = args;
@@ -124,11 +100,8 @@ export default command({
     for (const queue of queues) checkName("queue", queue);
     const ends = args.once || args.until_empty || max_jobs !== null;
     return withStore(args, io, { create: true }, async ({ store, store_url }) => {
-      const served = {
-        store,
-        queues: queues.includes("*") ? null : queues.length === 0 ? [DEFAULT_QUEUE] : queues,
-        task: args.task ?? null,
-      };
+      const some = queues.length === 0 ? [DEFAULT_QUEUE] : queues;
+      const served = { store, queues: queues.includes("*") ? null : some, task: args.task ?? null };
       const report = await roleLog("worker", args, io);
       const color = wantsColor(args.color, { env: io.env, is_tty: process.stderr.isTTY });
       const drawn = args.log_format !== "json";
@@ -155,7 +128,15 @@ export default command({
         until_empty: args.until_empty || args.once,
         max_jobs,
       });
-      await untilFinished(pool, display, () => endOnSignals(pool, drain_ms, display?.report ?? report));
+      const release = endOnSignals(pool, drain_ms, display?.report ?? report);
+      try {
+        await pool.start();
+        display?.start(pool);
+        await pool.finished;
+      } finally {
+        release();
+        await display?.stop();
+      }
       const { completed, failed, other } = pool.statistics();
       const hint = ends && completed + failed + other === 0 ? await otherQueues(store, served.queues) : null;
       if (hint !== null && drawn) io.stderr(`lease: ${visible(hint)}\n`);
@@ -164,22 +145,6 @@ export default command({
     });
   },
 });
-
-async function untilFinished(
-  pool: WorkerPool,
-  display: ProgressDisplay | null,
-  listen: () => () => void,
-): Promise<void> {
-  const release = listen();
-  try {
-    await pool.start();
-    display?.start(pool);
-    await pool.finished;
-  } finally {
-    release();
-    await display?.stop();
-  }
-}
 
 /** Nothing was done, perhaps only because the work is elsewhere. */
 async function otherQueues(store: Store, queues: readonly string[] | null): Promise<string | null> {
@@ -190,24 +155,16 @@ async function otherQueues(store: Store, queues: readonly string[] | null): Prom
   return `nothing to do in queue ${queues.join(", ")}; jobs wait in ${names}: serve it with -q`;
 }
 
-interface ScalingArgs {
-  slots: number | undefined;
-  min: number | undefined;
-  max: number | undefined;
-  scale_up_at: number | undefined;
-  scale_down_after: number | undefined;
-}
+type ScalingFlag = "slots" | "min" | "max" | "scale_up_at" | "scale_down_after";
 
-function scalingOf(args: ScalingArgs): Scaling | null {
+function scalingOf(args: Readonly<Record<ScalingFlag, number | undefined>>): Scaling | null {
   const { min = 1, max, scale_up_at = 5, scale_down_after = 300_000 } = args;
-  if (args.min === undefined && max === undefined) {
-    const alone = args.scale_up_at === undefined ? "scale-down-after" : "scale-up-at";
-    if (args.scale_up_at === undefined && args.scale_down_after === undefined) return null;
-    throw new LeaseError("usage", `--${alone} needs --max: say between how many slots to scale`);
-  }
-  if (args.slots !== undefined)
+  const alone = (["min", "scale_up_at", "scale_down_after"] as const).find((flag) => args[flag] !== undefined);
+  if (alone === undefined && max === undefined) return null;
+  if (args.slots !== undefined && (args.min !== undefined || max !== undefined))
     throw new LeaseError("usage", "-j is a fixed number of slots: leave it out with --min and --max");
-  if (max === undefined) throw new LeaseError("usage", "--min needs --max: say between how many slots to scale");
+  if (max === undefined)
+    throw new LeaseError("usage", `--${flagName(alone ?? "min")} needs --max: say between how many slots to scale`);
   if (min > max) throw new LeaseError("usage", `--max "${max}" is not a whole number from ${min} to ${MOST_SLOTS}`);
   return { min, max, up_at: scale_up_at, down_after_ms: scale_down_after };
 }

@@ -36,6 +36,10 @@ export async function checkup(store: Store, wall_ms: number): Promise<Finding[]>
   ];
 }
 
+export function okFinding(name: string, value: string): Finding {
+  return { name, level: "ok", value, advice: null };
+}
+
 interface Times {
   now_ms: number;
   wall_ms: number;
@@ -46,34 +50,26 @@ interface Times {
 
 export function clock({ now_ms, wall_ms, latest_ms, workers }: Times): Finding {
   const said = new Date(now_ms).toISOString();
-  const found = (level: "warn" | "error", value: string, advice: string): Finding => {
-    return { name: "clock", level, value, advice };
-  };
-  if (now_ms < EARLIEST_MS) return found("error", `says ${said}`, "set the clock: due times and leases depend on it");
+  const warn = (value: string, advice: string): Finding => ({ name: "clock", level: "warn", value, advice });
+  if (now_ms < EARLIEST_MS) {
+    return { ...warn(`says ${said}`, "set the clock: due times and leases depend on it"), level: "error" };
+  }
   if (latest_ms - now_ms > CLOCKS_APART_MS) {
-    const ahead = formatDuration(latest_ms - now_ms);
-    return found(
-      "warn",
-      `was set back: the store holds a time ${ahead} ahead`,
-      "leases granted then end late, and delayed jobs start late; keep the clock right (NTP)",
-    );
+    const value = `was set back: the store holds a time ${formatDuration(latest_ms - now_ms)} ahead`;
+    return warn(value, "leases granted then end late, and delayed jobs start late; keep the clock right (NTP)");
   }
   if (Math.abs(now_ms - wall_ms) > CLOCKS_APART_MS) {
-    const apart = formatDuration(Math.abs(now_ms - wall_ms));
-    return found(
-      "warn",
-      `${apart} apart from the store's`,
-      "the store's clock counts for jobs; set this one right (NTP)",
-    );
+    const value = `${formatDuration(Math.abs(now_ms - wall_ms))} apart from the store's`;
+    return warn(value, "the store's clock counts for jobs; set this one right (NTP)");
   }
   const stepped = workers.find((worker) => Math.abs(stepSince(worker, now_ms)) > CLOCK_STEP_MS);
   if (stepped !== undefined) {
     const step_ms = stepSince(stepped, now_ms);
     const which = `${formatDuration(Math.abs(step_ms))} ${step_ms > 0 ? "forward" : "back"}`;
     const advice = "workers measure their leases by another clock and are safe; delayed jobs moved with it";
-    return found("warn", `was set ${which} since worker ${stepped.id} started`, advice);
+    return warn(`was set ${which} since worker ${stepped.id} started`, advice);
   }
-  return { name: "clock", level: "ok", value: said, advice: null };
+  return okFinding("clock", said);
 }
 
 /** How far the clock has moved beside the one that nobody can set, since the worker started; 0 where it can't be told. */
@@ -83,7 +79,7 @@ function stepSince({ process, started_at_ms, host: on }: WorkerRecord, now_ms: n
 }
 
 export function staleLeases(expired: readonly ExpiredLease[], now_ms: number): Finding {
-  if (expired.length === 0) return { name: "leases", level: "ok", value: "none has run out", advice: null };
+  if (expired.length === 0) return okFinding("leases", "none has run out");
   const waited_ms = now_ms - Math.min(...expired.map(({ expires_at_ms }) => expires_at_ms));
   const dead = expired.filter(({ holder_dead }) => holder_dead).length;
   const parts = [
@@ -106,15 +102,11 @@ function lostWorkers(alive: readonly WorkerRecord[], dead: readonly WorkerRecord
   const slots = live.reduce((sum, worker) => sum + worker.slots, 0);
   const others = [...new Set(live.map(({ version }) => version).filter((version) => version !== VERSION))];
   const findings: Finding[] = [
-    { name: "workers", level: "ok", value: `${live.length} live, ${slots} slots`, advice: null },
+    okFinding("workers", `${live.length} live, ${slots} slots`),
     ...dead.map((worker) => lost(worker, "died without a word", "`lease watchdog --once` gives back what it held")),
     ...missing.map((worker) => {
-      const silent = `not heard of for ${formatDuration(now_ms - worker.seen_at_ms)}`;
-      return lost(
-        worker,
-        silent,
-        `see whether pid ${worker.process.pid} on ${worker.host} lives and reaches the store`,
-      );
+      const advice = `see whether pid ${worker.process.pid} on ${worker.host} lives and reaches the store`;
+      return lost(worker, `not heard of for ${formatDuration(now_ms - worker.seen_at_ms)}`, advice);
     }),
   ];
   if (others.length === 0) return findings;

@@ -22,17 +22,10 @@ export async function jobPages(
   ends: LogEnds,
 ): Promise<(PageFacts | null)[]> {
   const found = await store.jobs(ids);
-  const facts = await around(
-    store,
-    found.filter((job) => job !== null),
-    now_ms,
-  );
-  const pages: (PageFacts | null)[] = [];
-  for (const job of found) {
-    if (job === null) {
-      pages.push(null);
-      continue;
-    }
+  const jobs = found.filter((job) => job !== null);
+  const facts = await around(store, jobs, now_ms);
+  return Array.fromAsync(found, async (job) => {
+    if (job === null) return null;
     const [learned, attempts, checkpoints, last_lines] = await Promise.all([
       learnedBy(store, job),
       store.attempts(job.id),
@@ -40,9 +33,8 @@ export async function jobPages(
       ends.lines(store, job),
     ]);
     const reason = (at_ms: number) => facts.reason(job, at_ms);
-    pages.push({ job, learned, attempts, checkpoints, last_lines, parents: facts.parents(job), reason });
-  }
-  return pages;
+    return { job, learned, attempts, checkpoints, last_lines, parents: facts.parents(job), reason };
+  });
 }
 
 /** What earlier runs have taught about the lease of a job that wants it so. */

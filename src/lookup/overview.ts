@@ -3,9 +3,8 @@
 import type { Store } from "../store/store.ts";
 import type { Overview } from "../view/overview.ts";
 import { summarizeQueues } from "../view/queues.ts";
-import { leasesByEnd } from "./leases.ts";
 import { servedBy } from "./queues.ts";
-import { withHeldJobs, workersNow } from "./workers.ts";
+import { leasesByEnd, withHeldJobs, workersNow } from "./workers.ts";
 
 const LATEST_FAILURES = 5;
 const ENDED_WORKERS = 20;

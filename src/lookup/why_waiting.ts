@@ -5,12 +5,10 @@
 
 import type { Job } from "../core/job.ts";
 import type { WorkerRecord } from "../core/records.ts";
-import type { UnmetDependency } from "../store/queries.ts";
 import type { Store } from "../store/store.ts";
 import { reasonOf, type Parent, type ReasonFacts } from "../view/reason.ts";
 import { workerState } from "../view/workers.ts";
-import { leasesByEnd } from "./leases.ts";
-import { heldBy, workersNow } from "./workers.ts";
+import { leasesByEnd, withHeldJobs, workersNow } from "./workers.ts";
 
 export interface Around {
   reason: (job: Job, now_ms: number) => string | null;
@@ -30,49 +28,34 @@ export async function around(store: Store, jobs: readonly Job[], now_ms: number)
   const due = jobs.some(({ state }) => state.name === "scheduled" && state.run_at_ms <= now_ms);
   const ready = due || pending.length > 0;
   const running = jobs.some(({ state }) => state.name === "running");
-  const [paused, workers, unmet] = await Promise.all([
-    waiting ? store.pausedQueues() : none<string>(),
-    ready || running ? workersNow(store) : none<WorkerRecord>(),
-    blocked.length > 0 ? store.parents(blocked) : none<UnmetDependency>(),
+  const [held_back, workers, unmet] = await Promise.all([
+    waiting ? store.pausedQueues() : [],
+    ready || running ? workersNow(store) : [],
+    blocked.length > 0 ? store.parents(blocked) : [],
   ]);
+  const paused = new Set<string>(held_back);
   const live = workers.filter((worker) => workerState(worker, now_ms) === "live");
   const serving = (queue: string) => live.filter(({ queues }) => queues === null || queues.includes(queue));
   const takers = (job: Job) => serving(job.queue).filter(({ task }) => task === null || task === job.task);
   // Where nothing moves, a place in line says nothing.
-  const moving = new Set(pending.map(({ queue }) => queue)).difference(new Set(paused));
-  const [line, free] = await Promise.all([
-    lines(
-      store,
-      [...moving].filter((queue) => serving(queue).length > 0),
-    ),
-    moving.size > 0 ? freeSlots(store, live) : null,
-  ]);
+  const moving = new Set(pending.map(({ queue }) => queue)).difference(paused);
+  const served = [...moving].filter((queue) => serving(queue).length > 0);
+  const [line, free] = await Promise.all([lines(store, served), moving.size > 0 ? freeSlots(store, live) : null]);
   const dead = new Set(workers.filter(({ ended }) => ended === "dead").map(({ id }) => id));
-  const parents = parentsByJob(unmet);
+  const unmetByJob = Map.groupBy(unmet, ({ job }) => job);
+  const parentsOf = ({ id: job }: Job): Parent[] =>
+    (unmetByJob.get(job) ?? []).map(({ parent: id, state, since_ms }) => ({ id, state, since_ms }));
   const factsOf = (job: Job): ReasonFacts => ({
-    queue_paused: paused.includes(job.queue),
+    queue_paused: paused.has(job.queue),
     workers: ready ? takers(job).length : null,
     other_tasks: ready && serving(job.queue).length > 0,
     free_slots: free === null ? null : takers(job).reduce((sum, { id }) => sum + (free.get(id) ?? 0), 0),
     jobs_before: line.positions.get(job.id) ?? null,
     in_line: line.lengths.get(job.queue) ?? null,
-    parents: parents.get(job.id) ?? [],
+    parents: parentsOf(job),
     holder_dead: job.state.name === "running" && dead.has(job.state.holder),
   });
-  return {
-    reason: (job, at_ms) => reasonOf(job, factsOf(job), at_ms),
-    parents: (job) => parents.get(job.id) ?? [],
-  };
-}
-
-const none = <T>(): T[] => [];
-
-function parentsByJob(unmet: readonly UnmetDependency[]): Map<number, Parent[]> {
-  const parents = new Map<number, Parent[]>();
-  for (const { job, parent, state, since_ms } of unmet) {
-    parents.set(job, [...(parents.get(job) ?? []), { id: parent, state, since_ms }]);
-  }
-  return parents;
+  return { reason: (job, at_ms) => reasonOf(job, factsOf(job), at_ms), parents: parentsOf };
 }
 
 /** Null: there are too many leases to tell. */
@@ -80,8 +63,8 @@ async function freeSlots(store: Store, workers: readonly WorkerRecord[]): Promis
   if (workers.length === 0) return null;
   const leases = await leasesByEnd(store, { most: MOST_LEASES });
   if (!leases.all) return null;
-  const held = await heldBy(store, workers, leases);
-  return new Map(workers.map(({ id, slots }) => [id, Math.max(0, slots - (held.get(id)?.length ?? 0))]));
+  const rows = await withHeldJobs(store, workers, leases);
+  return new Map(rows.map(({ worker: { id, slots }, held }) => [id, Math.max(0, slots - held.length)]));
 }
 
 interface Lines {
@@ -107,15 +90,8 @@ async function lines(store: Store, queues: readonly string[]): Promise<Lines> {
 }
 
 function positionsOf(pending: readonly Job[]): Map<number, number> {
-  const before = new Map<string, number>();
-  const positions = new Map<number, number>();
   // The order in which they are acquired.
-  for (const { id, queue } of pending.toSorted(
-    (a, b) => b.priority - a.priority || a.run_at_ms - b.run_at_ms || a.id - b.id,
-  )) {
-    const position = before.get(queue) ?? 0;
-    positions.set(id, position);
-    before.set(queue, position + 1);
-  }
-  return positions;
+  const inLine = pending.toSorted((a, b) => b.priority - a.priority || a.run_at_ms - b.run_at_ms || a.id - b.id);
+  const byQueue = Map.groupBy(inLine, ({ queue }) => queue);
+  return new Map([...byQueue.values()].flatMap((line) => line.map(({ id }, position) => [id, position] as const)));
 }

@@ -1,11 +1,12 @@
-/** Workers as they are, and the jobs that each of them holds. */
+/** Workers as they are, running jobs in the order in which their leases end, and who holds which. */
 
+import { LONGEST_MS } from "../core/duration.ts";
 import type { Job } from "../core/job.ts";
 import type { WorkerRecord } from "../core/records.ts";
 import { host, isProvenDead } from "../platform/machine.ts";
+import type { ExpiredQuery } from "../store/queries.ts";
 import type { Store } from "../store/store.ts";
 import type { WorkerRow } from "../view/workers.ts";
-import type { Leases } from "./leases.ts";
 
 /** One of this machine that is proven dead is so before a sweep has written it down. */
 export async function workersNow(store: Store): Promise<WorkerRecord[]> {
@@ -21,28 +22,44 @@ export async function withHeldJobs(
   workers: readonly WorkerRecord[],
   leases: Leases,
 ): Promise<WorkerRow[]> {
-  const held = await heldBy(store, workers, leases);
-  return workers.map((worker) => ({ worker, held: held.get(worker.id) ?? [] }));
-}
-
-/** Which jobs each worker holds the lease of. */
-export async function heldBy(
-  store: Store,
-  workers: readonly WorkerRecord[],
-  leases: Leases,
-): Promise<Map<string, Job[]>> {
-  const held = new Map<string, Job[]>();
   const present = workers.filter(({ stopped_at_ms }) => stopped_at_ms === null);
   const jobs = leases.all ? leases.jobs : (await Promise.all(present.map((worker) => heldByOne(store, worker)))).flat();
-  for (const job of jobs) {
-    if (job.state.name !== "running") continue;
-    const { holder } = job.state;
-    held.set(holder, [...(held.get(holder) ?? []), job]);
-  }
-  return held;
+  const held = Map.groupBy(jobs, ({ state }) => (state.name === "running" ? state.holder : null));
+  return workers.map((worker) => ({ worker, held: held.get(worker.id) ?? [] }));
 }
 
 function heldByOne(store: Store, { id, slots }: WorkerRecord): Promise<Job[]> {
   // One more per slot may be acquired ahead.
   return store.list({ holder: id, limit: 2 * slots, newest_first: false });
+}
+
+const PAGE = 500;
+
+interface Wanted {
+  most: number;
+  wanted?: (job: Job) => boolean;
+  /** How far into the future a lease may end. */
+  ends_within_ms?: number;
+}
+
+interface Leases {
+  jobs: Job[];
+  /** Whether these are all. */
+  all: boolean;
+}
+
+/** Those that are over come first, however many there are. */
+export async function leasesByEnd(store: Store, { most, wanted, ends_within_ms }: Wanted): Promise<Leases> {
+  const jobs: Job[] = [];
+  let after: ExpiredQuery["after"] = null;
+  for (;;) {
+    const limit = Math.min(PAGE, most + 1);
+    // A negative grace looks ahead.
+    const page = await store.expired({ grace_ms: -(ends_within_ms ?? LONGEST_MS), dead_holders: [], after, limit });
+    for (const { job } of page) if (wanted === undefined || wanted(job)) jobs.push(job);
+    const last = page.at(-1);
+    if (jobs.length > most) return { jobs: jobs.slice(0, most), all: false };
+    if (last === undefined || page.length < limit) return { jobs, all: true };
+    after = { expires_at_ms: last.expires_at_ms, id: last.job.id };
+  }
 }

@@ -33,7 +33,7 @@ test("the quick enqueue reads no rows, and loads nothing that decodes them", asy
 
 const command = (path: string) => join(import.meta.dir, "../../src/commands", path);
 
-test.each(["beat.ts", "checkpoint.ts", "guard.ts", "enqueue/enqueue.ts", "inspect/inspect.ts", "run/run.ts"])(
+test.each(["beat.ts", "checkpoint.ts", "guard.ts", "enqueue/enqueue.ts", "inspect/inspect.ts", "run.ts"])(
   "%s logs nothing and loads no consola",
   async (path) => {
     expect(await bundleOf(command(path))).not.toContain("createConsola");

@@ -1,8 +1,7 @@
 /** One row per field: what a flag, a line of JSON and lease.toml say with the same word is the same job. */
 
 import { describe, expect, test } from "bun:test";
-import { JOB_FLAGS } from "../../src/cli/job_flags.ts";
-import { plainJob } from "../../src/cli/plain_job.ts";
+import { JOB_FLAGS, plainJob } from "../../src/cli/job_flags.ts";
 import { jobOfLine } from "../../src/config/job_json.ts";
 import { COMMAND_SETTINGS } from "../../src/config/settings.ts";
 import { DEFAULT_SETTINGS } from "../../src/core/job.ts";

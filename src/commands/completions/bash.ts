@@ -3,35 +3,26 @@
  * does; the two tables in it, flags of a command and what a flag or a command's words take, are written from the model.
  */
 
-import type { Model, Values } from "./model.ts";
-import { quoted, unescaped } from "./shell.ts";
+import { filledIn, singleQuoted as quoted, type Model } from "./model.ts";
 
 export function bashScript({ commands, front }: Model): string {
-  const flags = commands.map(({ name, options }) => {
-    const all = options.flatMap(({ long, short }) => (short === null ? [long] : [long, short]));
-    return `    ${name}) flags=${quoted(all.join(" "))} ;;`;
+  const before = { name: "", options: front.map((option) => ({ ...option, names: [option.long] })), operand: null };
+  const flags = [before, ...commands].map(({ name, options }) => {
+    const all = options.flatMap(({ names }) => names);
+    return `    ${name || "''"}) flags=${quoted(all.join(" "))} ;;`;
   });
-  const values = commands.flatMap(({ name, options, operand }) => [
-    ...options.flatMap(({ long, short, value }) => {
+  const values = [before, ...commands].flatMap(({ name, options, operand }) =>
+    [...options, { names: [""], value: operand }].flatMap(({ names, value }) => {
       if (value === null) return [];
-      const patterns = [long, ...(short === null ? [] : [short])].map((flag) => quoted(`${name} ${flag}`));
-      return [`    ${patterns.join("|")}) ${kindOf(value)} ;;`];
+      const patterns = names.map((flag) => quoted(`${name} ${flag}`));
+      return [`    ${patterns.join("|")}) kind=${value.completer} fixed=${quoted(value.words.join(" "))} ;;`];
     }),
-    `    ${quoted(`${name} `)}) ${kindOf(operand)} ;;`,
-  ]);
-  const frontValues = front.flatMap(({ long, value }) => {
-    return value === null ? [] : [`    ${quoted(` ${long}`)}) ${kindOf(value)} ;;`];
+  );
+  return filledIn(TEMPLATE, {
+    COMMANDS: quoted(commands.map(({ name }) => name).join(" ")),
+    FLAGS: flags.join("\n"),
+    VALUES: values.join("\n"),
   });
-  return unescaped(TEMPLATE)
-    .replace("@COMMANDS@", () => quoted(commands.map(({ name }) => name).join(" ")))
-    .replace("@FLAGS@", () =>
-      [`    '') flags=${quoted(front.map(({ long }) => long).join(" "))} ;;`, ...flags].join("\n"),
-    )
-    .replace("@VALUES@", () => [...frontValues, ...values].join("\n"));
-}
-
-function kindOf({ words, completer }: Values): string {
-  return `kind=${completer} fixed=${quoted(words.join(" "))}`;
 }
 
 const TEMPLATE = String.raw`# bash completion for lease; written by: lease completions bash

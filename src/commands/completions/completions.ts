@@ -5,14 +5,13 @@ import { nearest } from "../../core/nearest.ts";
 import { shownState } from "../../core/job.ts";
 import type { Store } from "../../store/store.ts";
 import { commandText, truncate, visible } from "../../view/text.ts";
-import type { Io } from "../../cli/io.ts";
 import { command } from "../../cli/command.ts";
+import { withStore, type Io, type StoreArgs } from "../../cli/io.ts";
 import { loadConfig } from "../../cli/settings.ts";
 import { bashScript } from "./bash.ts";
 import { fishScript } from "./fish.ts";
 import { completionModel, SOURCES, type NameSource } from "./model.ts";
 import { zshScript } from "./zsh.ts";
-import { withStore } from "../../cli/io.ts";
 
 const SCRIPTS = { bash: bashScript, zsh: zshScript, fish: fishScript } as const;
 const SHELLS = Object.keys(SCRIPTS);
@@ -45,16 +44,13 @@ export default command({
     ["lease completions fish > ~/.config/fish/completions/lease.fish", "found by fish at its next start"],
   ],
   run: async ({ args, rest, commands, io }) => {
-    if (args.query !== undefined) {
-      await query(args.query, args, io);
-      return 0;
-    }
+    if (args.query !== undefined) return query(args.query, args, io);
     const [shell, extra] = rest;
     if (shell === undefined)
       throw new LeaseError("usage", `completions for which shell? Name one of ${SHELLS.join(", ")}`);
     if (extra !== undefined) throw new LeaseError("usage", `completions takes one shell, and got ${extra} as well`);
     if (!Object.hasOwn(SCRIPTS, shell)) {
-      const meant = nearest(shell, Object.keys(SCRIPTS));
+      const meant = nearest(shell, SHELLS);
       const hint = meant === null ? `there are ${SHELLS.join(", ")}` : `did you mean ${meant}?`;
       throw new LeaseError("usage", `there are no completions for ${JSON.stringify(shell)}; ${hint}`);
     }
@@ -63,23 +59,18 @@ export default command({
   },
 });
 
-interface StoreArgs {
-  store: string | undefined;
-  config: string | undefined;
-  trust_store: boolean;
-}
+type QueryArgs = StoreArgs & { config: string | undefined };
 
 /** In the middle of somebody's typing: whatever is wrong with settings or store, there is just nothing to offer. */
-async function query(source: NameSource, args: StoreArgs, io: Io): Promise<void> {
-  let names: string[] = [];
-  try {
+async function query(source: NameSource, args: QueryArgs, io: Io): Promise<number> {
+  const ask = async () => {
     const chosen = args.store ?? (await loadConfig(args.config, io.env))?.value(null, "store");
     const located = { ...args, store: typeof chosen === "string" ? chosen : undefined };
-    names = await withStore(located, io, { create: false }, ({ store }) => ASK[source](store));
-  } catch {
-    return;
-  }
+    return withStore(located, io, { create: false }, ({ store }) => ASK[source](store));
+  };
+  const names = await ask().catch(() => []);
   io.stdout(names.map((name) => `${name}\n`).join(""));
+  return 0;
 }
 
 /** One name a line, and behind a tab what it is; a name that would need more than a line is left out. */

@@ -1,9 +1,8 @@
 /** Completion for fish: one `complete` line per command and flag, each with its description. */
 
-import type { Model, Option, Values } from "./model.ts";
+import { filledIn, type Model, type Option, type Values } from "./model.ts";
 
 export function fishScript({ commands, front }: Model): string {
-  const names = commands.map(({ name }) => name).join(" ");
   const valued = front.filter(({ value }) => value !== null).map(({ long }) => long);
   const lines = [
     ...commands.map(
@@ -15,21 +14,18 @@ export function fishScript({ commands, front }: Model): string {
       `complete -c lease -n '__lease_in ${name}' ${operandText(operand, options)}`,
     ]),
   ];
-  return TEMPLATE.replace("@NAMES@", names)
-    .replace("@VALUED@", valued.join(" "))
-    .replace("@LINES@", () => lines.join("\n"));
+  return filledIn(TEMPLATE, { VALUED: valued.join(" "), LINES: lines.join("\n") });
 }
 
-function optionText({ long, short, description, value }: Option): string {
-  const names = `-l ${long.slice(2)}${short === null ? "" : ` -s ${short.slice(1)}`}`;
-  return `${names}${value === null ? " -f" : ` -r ${argumentsText(value)}`} -d ${quoted(description)}`;
+function optionText({ names: [long = "", short], description, value }: Option): string {
+  const spelt = `-l ${long.slice(2)}${short === undefined ? "" : ` -s ${short.slice(1)}`}`;
+  return `${spelt}${value === null ? " -f" : ` -r ${argumentsText(value)}`} -d ${quoted(description)}`;
 }
 
 function operandText(values: Values, options: readonly Option[]): string {
   if (values.completer !== "program") return argumentsText(values);
-  const valued = options.filter(({ value }) => value !== null);
-  const names = valued.flatMap(({ long, short }) => (short === null ? [long] : [long, short]));
-  return `-f -a ${quoted(`(__lease_program ${names.join(" ")})`)}`;
+  const valued = options.flatMap(({ names, value }) => (value === null ? [] : names));
+  return `-f -a ${quoted(`(__lease_program ${valued.join(" ")})`)}`;
 }
 
 const FOUND = {

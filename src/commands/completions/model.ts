@@ -1,28 +1,24 @@
 /**
  * What there is to complete, from the definitions that command lines are scanned with, so that a completion can't offer
- * what the command refuses. The scripts of the three shells are written from this.
+ * what the command refuses; and what the scripts of the three shells, which are written from it, have in common.
  */
 
-import { type AnyCommand, type Commands } from "../../cli/command.ts";
-import type { Completer } from "../../core/values.ts";
-import { aliasesOf, flagName, type FlagDef, type FlagsDef } from "../../cli/flags.ts";
-import { FRONT_FLAGS } from "../../cli/flags.ts";
+import type { AnyCommand, Commands } from "../../cli/command.ts";
+import { aliasesOf, flagName, FRONT_FLAGS, type FlagDef } from "../../cli/flags.ts";
+import type { Value } from "../../core/values.ts";
 
-/** Where the values come from. `queues`, `tasks` and `ids` are asked of the store; `at_file` is `@FILE`. */
+/** Where names are asked of the store. */
 export const SOURCES = ["queues", "tasks", "ids"] as const;
 export type NameSource = (typeof SOURCES)[number];
 
-/** What may stand in one place: these words, and what the completer finds. */
-export interface Values {
-  words: readonly string[];
-  completer: Completer;
-}
+/** What may stand in one place: these words, and what the completer finds; `at_file` is `@FILE`. */
+export type Values = Pick<Value<unknown>, "words" | "completer">;
 
 export interface Option {
   /** `--queue`. */
   long: string;
-  /** `-q`. */
-  short: string | null;
+  /** With the short one, `-q`, if there is one. */
+  names: readonly string[];
   description: string;
   repeatable: boolean;
   /** Null: it takes no value. */
@@ -47,45 +43,29 @@ const NOTHING: Values = { words: [], completer: "none" };
 
 export async function completionModel(commands: Commands): Promise<Model> {
   const loaded = await Promise.all(
-    Object.entries(commands).map(async ([name, { description, load }]) => completed(name, description, await load())),
+    Object.entries(commands).map(async ([name, { description, load }]): Promise<Completed> => {
+      const command = await load();
+      return { name, description, options: options(command), operand: { ...NOTHING, ...command.operand_values } };
+    }),
   );
-  const names = loaded.map(({ name }) => name);
-  const help = {
-    name: "help",
-    description: "tell about a command",
-    options: [],
-    operand: { ...NOTHING, words: names },
-  };
-  return { commands: [...loaded, help], front: options(FRONT_FLAGS, []) };
+  const operand = { ...NOTHING, words: loaded.map(({ name }) => name) };
+  const help = { name: "help", description: "tell about a command", options: [], operand };
+  return { commands: [...loaded, help], front: options({ flags: FRONT_FLAGS, repeat: [] }) };
 }
 
-function completed(name: string, description: string, command: AnyCommand): Completed {
-  const { flags, repeat } = command;
-  return {
-    name,
-    description,
-    options: options(flags, repeat),
-    operand: { ...NOTHING, ...command.operand_values },
-  };
-}
-
-function options(flags: FlagsDef, repeat: readonly string[]): Option[] {
+function options({ flags, repeat }: Pick<AnyCommand, "flags" | "repeat">): Option[] {
   return Object.entries(flags).flatMap(([key, flag]) => optionsOf(key, flag, repeat.includes(key)));
 }
 
 function optionsOf(key: string, flag: FlagDef, repeatable: boolean): Option[] {
   if (flag.hidden) return [];
-  const name = flagName(key);
+  const long = `--${flagName(key)}`;
   const short = aliasesOf(flag).find((alias) => alias.length === 1);
-  const option: Option = {
-    long: `--${name}`,
-    short: short === undefined ? null : `-${short}`,
-    description: flag.description ?? "",
-    repeatable,
-    value: valuesOf(flag),
-  };
+  const names = short === undefined ? [long] : [long, `-${short}`];
+  const option = { long, names, description: flag.description ?? "", repeatable, value: valuesOf(flag) };
   if (flag.type !== "boolean" || flag.negativeDescription === undefined) return [option];
-  const negative = { ...option, long: `--no-${name}`, short: null, description: flag.negativeDescription };
+  const no = `--no-${flagName(key)}`;
+  const negative = { ...option, long: no, names: [no], description: flag.negativeDescription };
   return flag.default === true ? [negative] : [option, negative];
 }
 
@@ -93,4 +73,14 @@ function valuesOf(flag: FlagDef): Option["value"] {
   if (flag.type === "boolean") return null;
   if (flag.type === "string") return flag.value;
   return { words: flag.options, completer: "none", hint: flag.valueHint ?? "VALUE" };
+}
+
+/** In single quotes, for bash and zsh. */
+export function singleQuoted(text: string): string {
+  return `'${text.replaceAll("'", String.raw`'\''`)}'`;
+}
+
+/** The script with these lines where the template says `@NAME@`; it writes `$\{` where the shell has braces of its own. */
+export function filledIn(template: string, parts: Readonly<Record<string, string>>): string {
+  return template.replaceAll(String.raw`$\{`, "${").replaceAll(/@([A-Z]+)@/g, (_, name: string) => parts[name] ?? "");
 }

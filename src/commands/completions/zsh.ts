@@ -1,7 +1,6 @@
 /** Completion for zsh: one `_arguments` call per command, with the description of every flag. */
 
-import type { Model, Option, Values } from "./model.ts";
-import { quoted, unescaped } from "./shell.ts";
+import { filledIn, singleQuoted as quoted, type Model, type Option, type Values } from "./model.ts";
 
 export function zshScript({ commands, front }: Model): string {
   const described = commands.map(({ name, description }) => `    ${quoted(`${name}:${description}`)}`);
@@ -10,15 +9,15 @@ export function zshScript({ commands, front }: Model): string {
     return `    ${name})\n      _arguments -s -S ${specs.map((spec) => `\\\n        ${spec}`).join(" ")}\n      ;;`;
   });
   const frontSpecs = front.flatMap(optionSpecs).map((spec) => `    ${spec} \\`);
-  return unescaped(TEMPLATE)
-    .replace("@COMMANDS@", () => described.join("\n"))
-    .replace("@FRONT@", () => frontSpecs.join("\n"))
-    .replace("@CASES@", () => cases.join("\n"));
+  return filledIn(TEMPLATE, {
+    COMMANDS: described.join("\n"),
+    FRONT: frontSpecs.join("\n"),
+    CASES: cases.join("\n"),
+  });
 }
 
 /** `'(-q --queue)'{-q+,--queue=}'[Queue]:NAME:_lease_queues'`, as one word per spelling: no brace expansion needed. */
-function optionSpecs({ long, short, description, repeatable, value }: Option): string[] {
-  const names = [long, ...(short === null ? [] : [short])];
+function optionSpecs({ long, names, description, repeatable, value }: Option): string[] {
   const excluded = repeatable ? "*" : `(${names.join(" ")})`;
   const message = value === null ? "" : `:${escaped(value.hint)}:${actionOf(value)}`;
   return names.map((name) => {

@@ -3,24 +3,21 @@
  * goes, so that memory stays small whatever the source; the store shows the jobs to others at the end only.
  */
 
-import { statSync } from "node:fs";
+import { closeSync, createReadStream, existsSync, fstatSync, mkdtempSync, openSync } from "node:fs";
+import { readSync, rmSync, statSync, writeSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
 import process from "node:process";
-import { resolve } from "node:path";
 import { parseAt } from "../../config/at.ts";
 import { jobOfLine } from "../../config/job_json.ts";
-import type { FieldContext } from "../../core/job_fields.ts";
-import { errorText, LeaseError } from "../../core/errors.ts";
-import { INPUT_LIMIT_BYTES } from "../../core/job.ts";
-import type { NewJob } from "../../core/job.ts";
 import { checkNewJob } from "../../core/check_job.ts";
+import { errorText, LeaseError } from "../../core/errors.ts";
+import { INPUT_LIMIT_BYTES, type NewJob } from "../../core/job.ts";
 import { systemClock } from "../../platform/clock.ts";
-import type { BulkEnqueued } from "../../store/store.ts";
-import type { Source } from "./bulk_lines.ts";
-import { closeSource, groupsOf, openSource } from "./bulk_lines.ts";
-import { withStore, type Io } from "../../cli/io.ts";
+import { withStore, type Io, type StoreArgs } from "../../cli/io.ts";
 import { inputOf, readInput } from "../../cli/new_job.ts";
 
-export interface BulkOptions {
+interface BulkOptions {
   from: string;
   /** One job per line of text, which takes the place of `{}`; else one per line of JSON. */
   lines: boolean;
@@ -34,23 +31,19 @@ const BATCH_JOBS = 2_000;
 const BATCH_BYTES = 4 * 1024 * 1024;
 const PRINT_CHARACTERS = 64 * 1024;
 
-type Args = Parameters<typeof withStore>[0];
-
-export async function enqueueBulk(options: BulkOptions, args: Args, io: Io): Promise<number> {
+export async function enqueueBulk(options: BulkOptions, args: StoreArgs, io: Io): Promise<number> {
   const source = await openSource(options.from);
   try {
     const batches = new Batches(source, options.lines ? textReader(options) : jsonReader(options, io));
-    // Also here, so that jobs that will be refused do not make a store.
-    batches.prepare();
     const queued = await withStore(args, io, { create: true }, ({ store }) =>
       store.enqueueAll(batches).catch((error) => {
         throw batches.explain(error);
       }),
     );
-    printIds(queued, io);
+    printIds(queued.ranges, io);
     return 0;
   } finally {
-    closeSource(source);
+    if (source.fd !== 0) closeSync(source.fd);
   }
 }
 
@@ -60,7 +53,7 @@ type Reader = (line: string) => NewJob | null;
 class Batches implements AsyncIterable<readonly NewJob[]> {
   readonly #source: Source;
   readonly #batches: Generator<NewJob[]>;
-  #first: IteratorResult<NewJob[]> | null = null;
+  readonly #first: IteratorResult<NewJob[]>;
   /** The line of each job of the current batch, and which of all jobs is its first. */
   #numbers: number[] = [];
   #index = 0;
@@ -68,15 +61,12 @@ class Batches implements AsyncIterable<readonly NewJob[]> {
   constructor(source: Source, read: Reader) {
     this.#source = source;
     this.#batches = this.#read(read);
-  }
-
-  /** Reads the first batch. */
-  prepare(): void {
+    // Read before there is a store: jobs that will be refused must not make one.
     this.#first = this.#batches.next();
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<NewJob[]> {
-    if (this.#first?.done === false) yield this.#first.value;
+    if (this.#first.done === false) yield this.#first.value;
     yield* this.#batches;
   }
 
@@ -92,7 +82,12 @@ class Batches implements AsyncIterable<readonly NewJob[]> {
     let bytes = 0;
     for (const { number, lines } of groupsOf(this.#source)) {
       for (let i = 0; i < lines.length; i++) {
-        const job = this.#jobOf(read, lines[i] ?? "", number + i);
+        let job: NewJob | null;
+        try {
+          job = read(lines[i] ?? "");
+        } catch (error) {
+          throw this.#named(number + i, error, "invalid_line");
+        }
         if (job === null) continue;
         batch.push(job);
         this.#numbers.push(number + i);
@@ -106,14 +101,6 @@ class Batches implements AsyncIterable<readonly NewJob[]> {
     if (batch.length > 0) yield batch;
   }
 
-  #jobOf(read: Reader, line: string, number: number): NewJob | null {
-    try {
-      return read(line);
-    } catch (error) {
-      throw this.#named(number, error, "invalid_line");
-    }
-  }
-
   #named(number: number, error: unknown, code: LeaseError["code"]): LeaseError {
     return new LeaseError(code, `${this.#source.name}:${number}: ${errorText(error)}`, { cause: error });
   }
@@ -122,11 +109,12 @@ class Batches implements AsyncIterable<readonly NewJob[]> {
 function jsonReader({ defaults }: BulkOptions, io: Io): Reader {
   const now_ms = systemClock.wall_ms();
   const here = process.cwd();
-  const context: FieldContext = {
+  const context = {
     env: io.env,
-    folder: (path) => resolve(here, path),
-    moment: (text, name) => parseAt(text, name, now_ms),
-    input: (text, name) => inputOf(text, (path) => readPlainFile(resolve(here, path), `${name} ${text}`)),
+    folder: (path: string) => resolve(here, path),
+    moment: (text: string, name: string) => parseAt(text, name, now_ms),
+    input: (text: string, name: string) =>
+      inputOf(text, (path) => readPlainFile(resolve(here, path), `${name} ${text}`)),
   };
   return (line) => (line.trim() === "" ? null : jobOfLine(line, defaults, context));
 }
@@ -168,7 +156,7 @@ function shellMaker(shell: string): (line: string) => readonly string[] {
   return (line) => ["sh", "-c", template.replaceAll(PLACE, () => quoted(line))];
 }
 
-function printIds({ ranges }: BulkEnqueued, io: Io): void {
+function printIds(ranges: readonly (readonly [from: number, to: number])[], io: Io): void {
   let text = "";
   for (const [from, to] of ranges) {
     for (let id = from; id <= to; id++) {
@@ -179,4 +167,116 @@ function printIds({ ranges }: BulkEnqueued, io: Io): void {
     }
   }
   io.stdout(text);
+}
+
+interface Source {
+  /** As messages call it. */
+  name: string;
+  fd: number;
+}
+
+const GROUP_BYTES = 256 * 1024;
+/** More than any job that is accepted can take. */
+const LINE_LIMIT_BYTES = 16 * 1024 * 1024;
+const LF = 10;
+const BOM = "\uFEFF";
+
+/** `-` is standard input. */
+async function openSource(from: string): Promise<Source> {
+  const name = from === "-" ? "stdin" : from;
+  try {
+    if (from === "-") {
+      return { name, fd: fstatSync(0).isFile() ? 0 : await spool(process.stdin as AsyncIterable<Uint8Array>) };
+    }
+    const stats = statSync(from);
+    if (stats.isDirectory()) throw new LeaseError("usage", `--from ${from} is a folder: name a file, or - for stdin`);
+    if (stats.isFile()) return { name, fd: openSync(from, "r") };
+    return { name, fd: await spool(createReadStream(from) as AsyncIterable<Uint8Array>) };
+  } catch (error) {
+    if (error instanceof LeaseError) throw error;
+    throw new LeaseError("usage", `--from ${from} can't be read: ${errorText(error)}`);
+  }
+}
+
+/**
+ * A source that is not a plain file may take its time, or never end; it is copied to a private file first, which has no
+ * name any more and so goes with this process.
+ */
+async function spool(pieces: AsyncIterable<Uint8Array>): Promise<number> {
+  // Where large things may lie: /tmp is often memory.
+  const parent = process.env["TMPDIR"] ?? (existsSync("/var/tmp") ? "/var/tmp" : tmpdir());
+  const folder = mkdtempSync(join(parent, "lease-spool-"));
+  let fd: number;
+  try {
+    fd = openSync(join(folder, "lines"), "wx+", 0o600);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+  let size = 0;
+  for await (const piece of pieces) {
+    try {
+      // With a position, so that what reads the file begins at its beginning.
+      for (let at = 0; at < piece.length;) at += writeSync(fd, piece, at, piece.length - at, size + at);
+    } catch (error) {
+      const message = `the lines could not be kept in ${parent}: ${errorText(error)}; TMPDIR names another folder`;
+      throw new LeaseError("store_full", message);
+    }
+    size += piece.length;
+  }
+  return fd;
+}
+
+/**
+ * The lines in groups, as there may be more than fit into memory; `number` is that of a group's first, counted from 1. A
+ * last line without an end counts too.
+ */
+function* groupsOf({ name, fd }: Source): Generator<{ number: number; lines: readonly string[] }> {
+  const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+  let buffer = new Uint8Array(GROUP_BYTES);
+  let used = 0;
+  let number = 1;
+  for (;;) {
+    if (used >= LINE_LIMIT_BYTES) {
+      throw new LeaseError("invalid_line", `${name}:${number}: this line is longer than 16 MiB`);
+    }
+    if (used === buffer.length) buffer = new Uint8Array(buffer.buffer.transfer(2 * used));
+    const more = readSync(fd, buffer, used, buffer.length - used, null);
+    const over = more === 0;
+    used += more;
+    const end = over ? used : buffer.lastIndexOf(LF, used - 1) + 1;
+    if (end > 0) {
+      const bytes = buffer.subarray(0, end);
+      const lines = decode(decoder, bytes, name, number).split("\n");
+      if (bytes.at(-1) === LF) lines.pop();
+      if (number === 1 && lines[0]?.startsWith(BOM)) lines[0] = lines[0].slice(1);
+      yield { number, lines };
+      number += lines.length;
+      buffer.copyWithin(0, end, used);
+      used -= end;
+    }
+    if (over) return;
+  }
+}
+
+function decode(decoder: TextDecoder, bytes: Uint8Array, name: string, number: number): string {
+  try {
+    return decoder.decode(bytes);
+  } catch {
+    throw new LeaseError("invalid_line", `${name}:${number + brokenLine(decoder, bytes)}: this is not valid UTF-8`);
+  }
+}
+
+/** Which of the lines can't be decoded, counted from 0. */
+function brokenLine(decoder: TextDecoder, bytes: Uint8Array): number {
+  let line = 0;
+  try {
+    for (let from = 0; from < bytes.length; line++) {
+      const end = bytes.indexOf(LF, from) + 1 || bytes.length;
+      decoder.decode(bytes.subarray(from, end));
+      from = end;
+    }
+  } catch {
+    // This is the one.
+  }
+  return line;
 }

@@ -4,7 +4,7 @@ import { LeaseError } from "../../core/errors.ts";
 import { checkNewJob } from "../../core/check_job.ts";
 import { textValue } from "../../core/values.ts";
 import { command } from "../../cli/command.ts";
-import { section } from "../../cli/flags.ts";
+import { section, valueFlag } from "../../cli/flags.ts";
 import { withInbox } from "../../cli/io.ts";
 import { JOB_FLAGS, JOB_LISTS } from "../../cli/job_flags.ts";
 import { newJob } from "../../cli/new_job.ts";
@@ -14,11 +14,10 @@ export default command({
   args: {
     ...JOB_FLAGS,
     ...section("Many at once", {
-      from: {
-        type: "string",
-        value: textValue("FILE|-", "files"),
-        description: "Queue a job for each line of this file, all or none: JSON, or text with --lines",
-      },
+      from: valueFlag(
+        textValue("FILE|-", "files"),
+        "Queue a job for each line of this file, all or none: JSON, or text with --lines",
+      ),
       lines: {
         type: "boolean",
         description: "The lines are words: each takes the place of {} in the command and --key, or goes behind it",
@@ -44,14 +43,11 @@ export default command({
     "With --from it prints an id per line. A JSON line has the names of the flags (retry_on for --retry-on), and argv or shell; flags are the defaults of every line. With -c, {} stands for the line as one quoted word. Empty lines of text count, as with GNU parallel; empty lines of JSON don't.",
     "An --input that begins with @ is a file; @@ stands for a text that begins with @.",
     "A time without a day (--at 18:30) is the next time it is that late; a moment that has passed is refused, as at(1) does. A time that comes twice when clocks go back means the first that is still ahead; one that is skipped when they go forward means the moment at which it would have come.",
-    {
-      title: "Exit codes",
-      rows: [
-        ["0", "the id is on disk"],
-        ["1", "with --if-exists fail: a live job has the key"],
-        ["125", "the store could not be used"],
-      ],
-    },
+  ],
+  exit_codes: [
+    ["0", "the id is on disk"],
+    ["1", "with --if-exists fail: a live job has the key"],
+    ["125", "the store could not be used"],
   ],
   run: async ({ args, lists, rest, given, io }) => {
     const { from, lines } = args;

@@ -15,10 +15,9 @@ import type { QuickFiles } from "../../platform/platform.ts";
 import { quickEnqueue } from "../../store/quick.ts";
 import { quickWords, type QuickGrammar } from "../../cli/quick_words.ts";
 import { SHARED_FLAGS } from "../../cli/flags.ts";
-import { JOB_FLAGS } from "../../cli/job_flags.ts";
+import { JOB_FLAGS, plainJob } from "../../cli/job_flags.ts";
 import { jobField } from "../../core/job_fields.ts";
 import { readValue } from "../../core/values.ts";
-import { plainJob } from "../../cli/plain_job.ts";
 
 /** The flags it understands. A line with any other one, also one that is added some day, is the whole command's. */
 const UNDERSTOOD = [

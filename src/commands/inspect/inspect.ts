@@ -1,21 +1,23 @@
 /** `lease inspect`: what is going on, lists of it, or all about some jobs. */
 
-import { readIds } from "../../core/values.ts";
 import { LeaseError } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
-import { jsonLine, tsvHeader, tsvLine } from "../../view/json.ts";
+import { readIds } from "../../core/values.ts";
+import { jobPages, LogEnds } from "../../lookup/job_pages.ts";
+import { overviewNow } from "../../lookup/overview.ts";
+import { queueRemarks } from "../../lookup/queues.ts";
+import type { Store } from "../../store/store.ts";
+import { jobText } from "../../view/job.ts";
+import { jobDetailJson, jsonLine, overviewJson, tsvHeader, tsvLine } from "../../view/json.ts";
+import { overviewText } from "../../view/overview.ts";
 import type { Screen } from "../../view/style.ts";
 import { visible } from "../../view/text.ts";
 import { command } from "../../cli/command.ts";
-import type { Io } from "../../cli/io.ts";
-import { screenOf, withStore } from "../../cli/io.ts";
-import { checkFlags, INSPECT_FLAGS, LIST_NAMES, LIST_SORTS, type InspectArgs } from "./flags.ts";
-import { listView } from "./lists.ts";
-import { overviewView, pagesView, type Seen, type View } from "./views.ts";
-import { watch } from "./watch.ts";
+import { screenOf, withStore, type Io } from "../../cli/io.ts";
 import { noSuchJobs } from "../../cli/selection.ts";
-import { queueRemarks } from "../../lookup/queues.ts";
-import type { Store } from "../../store/store.ts";
+import { checkFlags, INSPECT_FLAGS, LIST_NAMES, LIST_SORTS, listView } from "./lists.ts";
+import type { InspectArgs, Seen, View } from "./lists.ts";
+import { watch } from "./watch.ts";
 
 export default command({
   meta: { name: "inspect", description: "Show what is going on, lists of it, or all about a job" },
@@ -34,14 +36,11 @@ export default command({
     ["lease inspect jobs --json --limit 1000 | jq .id", "one object per line"],
   ],
   notes: [
-    {
-      title: "Sorts",
-      rows: LIST_NAMES.map((list) => [list, LIST_SORTS[list].join(", ")] as const),
-    },
+    { title: "Sorts", rows: LIST_NAMES.map((list) => [list, LIST_SORTS[list].join(", ")] as const) },
     "Jobs come with the newest, the highest, the most first (by due: what is due next), leases with the one that ends " +
       "next, checkpoints with the newest; --reverse turns that round.",
-    { title: "Exit codes", rows: [["1", "there is no such job, or nothing in the list matches"]] },
   ],
+  exit_codes: [["1", "there is no such job, or nothing in the list matches"]],
   run: async ({ args, lists, rest, given, io }) => {
     const view = viewOf(args, lists.status, rest, given);
     return withStore(args, io, { create: false }, async ({ store }) =>
@@ -62,9 +61,46 @@ function viewOf(
   if (first === undefined) return overviewView;
   if (list !== null) return listView(list, args, statuses, more);
   const meant = /^\p{L}/u.test(first) ? nearest(first, LIST_NAMES) : null;
-  if (meant !== null)
+  if (meant !== null) {
     throw new LeaseError("usage", `inspect has no list ${JSON.stringify(first)}; did you mean ${meant}?`);
+  }
   return pagesView(readIds(words, "inspect"), words, args.show_env);
+}
+
+const overviewView: View = {
+  title: "",
+  tsv: null,
+  narrowed: false,
+  async *look(store, now_ms) {
+    const overview = await overviewNow(store, now_ms);
+    yield { text: (screen) => overviewText(overview, screen), objects: (at_ms) => [overviewJson(overview, at_ms)] };
+  },
+};
+
+/** Jobs of which all is told at once. */
+const PAGE = 50;
+
+function pagesView(ids: readonly number[], words: readonly string[], show_env: boolean): View {
+  const ends = new LogEnds();
+  return {
+    title: words.join(" "),
+    tsv: null,
+    narrowed: false,
+    async *look(store, now_ms, whole) {
+      const page = whole ? ids.length : PAGE;
+      for (let from = 0; from < ids.length; from += page) {
+        const asked = ids.slice(from, from + page);
+        const found = await jobPages(store, asked, now_ms, whole ? ends : new LogEnds());
+        const at = (at_ms: number) =>
+          found.flatMap((facts) => (facts === null ? [] : [{ ...facts, reason: facts.reason(at_ms), show_env }]));
+        yield {
+          text: (screen) => Array.from(at(screen.now_ms), (shown) => jobText(shown, screen)).join("\n"),
+          objects: (at_ms) => at(at_ms).map((shown) => jobDetailJson(shown.job, shown)),
+          missing: asked.filter((_, index) => found[index] === null),
+        };
+      }
+    },
+  };
 }
 
 type Printing = Pick<InspectArgs, "json" | "tsv" | "queue"> & { color: "auto" | "always" | "never" };

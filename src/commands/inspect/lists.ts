@@ -1,7 +1,11 @@
-/** The lists of inspect: flags → questions to the store → rows. */
+/** The lists of inspect: its flags, which of them each list understands, and from them the questions to the store. */
 
-import { readIds } from "../../core/values.ts";
+import { LeaseError } from "../../core/errors.ts";
 import type { Job } from "../../core/job.ts";
+import { ID, integer, KEY, QUEUE, readIds, SINCE, TASK } from "../../core/values.ts";
+import { queuesNow } from "../../lookup/queues.ts";
+import { around } from "../../lookup/why_waiting.ts";
+import { leasesByEnd, withHeldJobs, workersNow } from "../../lookup/workers.ts";
 import { SORTS, type ListQuery } from "../../store/queries.ts";
 import type { Store } from "../../store/store.ts";
 import { checkpointsText, jobsText, leasesText } from "../../view/lists.ts";
@@ -9,21 +13,130 @@ import { checkpointJson, jobJson, jobTsv, leaseJson, queueJson, TSV_NAMES, worke
 import { QUEUE_STATES, queuesText, type QueueSummary } from "../../view/queues.ts";
 import type { Screen } from "../../view/style.ts";
 import { WORKER_STATES, workersText, workerState, type WorkerRow } from "../../view/workers.ts";
-import { DEFAULT_LIMIT, LIST_SORTS, MOST_LISTED, oneOf, type InspectArgs, type ListName } from "./flags.ts";
-import { leasesByEnd } from "../../lookup/leases.ts";
-import { queuesNow } from "../../lookup/queues.ts";
-import { around } from "../../lookup/why_waiting.ts";
-import type { Seen, View } from "./views.ts";
-import { withHeldJobs, workersNow } from "../../lookup/workers.ts";
+import type { FlagValues } from "../../cli/command.ts";
+import { flagName, JSON_FLAG, section, statesFlag, valueFlag } from "../../cli/flags.ts";
+import { defined } from "../../cli/selection.ts";
+
+/**
+ * What every view of inspect is: a look at the store that can then be drawn for any moment and width, as text, as JSON
+ * or as TSV. Looking and drawing are apart so that a watch can tell whether anything but the time has changed.
+ */
+export interface View {
+  /** As the user named it, for the head of a watch. */
+  title: string;
+  /** Columns of the TSV; null: it has none. */
+  tsv: string | null;
+  /** It shows only a part of what there is: then nothing to show is an answer, and a no. */
+  narrowed: boolean;
+  /** In pages of bounded size, or `whole`: as one. */
+  look: (store: Store, now_ms: number, whole: boolean) => AsyncIterable<Seen>;
+}
+
+export interface Seen {
+  text: (screen: Screen) => string;
+  /** For JSON, and for TSV where `rows` is not there. */
+  objects: (now_ms: number) => object[];
+  rows?: (now_ms: number) => object[];
+  /** Jobs that were asked for and are not there. */
+  missing?: readonly number[];
+}
 
 /** Jobs of a long list are read and printed in pages of this size. */
 const PAGE = 1_000;
+const DEFAULT_LIMIT = 50;
+const MOST_LISTED = 1_000_000;
+
+type Order<Row> = (a: Row, b: Row) => number;
+
+const WORKER_ORDERS = {
+  // Live ones first, as the store has them.
+  started: () => 0,
+  seen: (a, b) => b.worker.seen_at_ms - a.worker.seen_at_ms,
+  completed: (a, b) => b.worker.completed - a.worker.completed,
+  failed: (a, b) => b.worker.failed - a.worker.failed,
+} satisfies Record<string, Order<WorkerRow>>;
+
+const expiry = ({ state }: Job) => (state.name === "running" ? state.expires_at_ms : 0);
+
+const LEASE_ORDERS = {
+  expires: (a, b) => expiry(a) - expiry(b) || a.id - b.id,
+  beat: (a, b) => (a.last_beat_at_ms ?? 0) - (b.last_beat_at_ms ?? 0),
+  started: (a, b) => (a.started_at_ms ?? 0) - (b.started_at_ms ?? 0),
+  id: (a, b) => a.id - b.id,
+} satisfies Record<string, Order<Job>>;
+
+/** What each list can be sorted by; the first is how it comes. */
+export const LIST_SORTS = {
+  jobs: SORTS,
+  queues: ["queue", ...QUEUE_STATES],
+  workers: Object.keys(WORKER_ORDERS) as (keyof typeof WORKER_ORDERS)[],
+  leases: Object.keys(LEASE_ORDERS) as (keyof typeof LEASE_ORDERS)[],
+  checkpoints: ["id"],
+} as const;
+
+export type ListName = keyof typeof LIST_SORTS;
+export const LIST_NAMES = Object.keys(LIST_SORTS) as ListName[];
+const ALL_SORTS = [...new Set(Object.values(LIST_SORTS).flat())];
+
+export const INSPECT_FLAGS = {
+  watch: { type: "boolean", alias: "w", description: "Keep it live: redrawn every second and on changes, q quits" },
+  json: JSON_FLAG,
+  tsv: { type: "boolean", description: "Print a list as tab-separated values with a header" },
+  show_env: { type: "boolean", description: "Of a job: show the values of its --env, not only their names" },
+  ...section("Of a list", {
+    status: statesFlag([...QUEUE_STATES, ...WORKER_STATES], "Jobs, or workers, in these states; a list by commas"),
+    queue: valueFlag(QUEUE, "Of this queue", { alias: "q" }),
+    task: valueFlag(TASK, "With this label", { alias: "t" }),
+    key: valueFlag(KEY, "Jobs with this key", { alias: "k" }),
+    job: valueFlag(ID, "Checkpoints of this job"),
+    kind: { type: "enum", options: ["error", "progress"], description: "Checkpoints of this kind" },
+    stale: { type: "boolean", description: "Leases that are over and not recovered" },
+    since: valueFlag(SINCE, "Something happened to it since then: 2h (ago), or 2026-03-01T09:30:00Z"),
+    limit: valueFlag(integer({ min: 1, max: MOST_LISTED }), "At most so many", { fallback: String(DEFAULT_LIMIT) }),
+    sort: { type: "enum", options: ALL_SORTS, valueHint: "BY", description: "See below" },
+    reverse: { type: "boolean", alias: "r", description: "In the opposite order" },
+  }),
+} as const;
+
+/** Without `status`, which can be repeated. */
+export type InspectArgs = FlagValues<typeof INSPECT_FLAGS, "status">;
+
+const COMMON = ["limit", "sort", "reverse"] as const;
+
+const UNDERSTOOD: Readonly<Record<ListName, readonly (keyof typeof INSPECT_FLAGS)[]>> = {
+  jobs: ["status", "queue", "task", "key", "since", ...COMMON],
+  queues: ["queue", ...COMMON],
+  workers: ["status", "queue", "since", ...COMMON],
+  leases: ["queue", "task", "stale", ...COMMON],
+  checkpoints: ["job", "task", "kind", "since", ...COMMON],
+};
+
+const OF_LISTS = new Set<string>(Object.values(UNDERSTOOD).flat());
+
+/** `list` null: the overview, or the pages of jobs. */
+export function checkFlags(list: ListName | null, given: ReadonlyMap<string, string>): void {
+  const understood: readonly string[] = list === null ? [] : UNDERSTOOD[list];
+  const wrong = [...given.keys()].find((name) => OF_LISTS.has(name) && !understood.includes(name));
+  if (wrong !== undefined) {
+    const flag = `--${flagName(wrong)}`;
+    const where = LIST_NAMES.filter((name) => (UNDERSTOOD[name] as readonly string[]).includes(wrong));
+    const whose = list === null ? "inspect without a list" : `inspect ${list}`;
+    throw new LeaseError("usage", `${whose} has no ${flag}; write lease inspect ${where.join("|")} ${flag} …`);
+  }
+  if (list === null && given.has("tsv")) {
+    throw new LeaseError("usage", `--tsv is for lists: lease inspect ${LIST_NAMES.join("|")} --tsv`);
+  }
+  if (given.has("json") && given.has("tsv")) throw new LeaseError("usage", "--json or --tsv, not both");
+  if (given.has("show_env") && list !== null) throw new LeaseError("usage", "--show-env is for jobs by id");
+}
 
 interface Asked {
+  list: ListName;
   args: InspectArgs;
   statuses: readonly string[];
   ids: readonly number[];
   limit: number;
+  narrowed: boolean;
 }
 
 /** Everything that can be wrong with the flags is found here, before a store is opened. */
@@ -33,57 +146,51 @@ export function listView(
   statuses: readonly string[],
   words: readonly string[],
 ): View {
-  const { limit = DEFAULT_LIMIT } = args;
-  const asked = { args, statuses, ids: readIds(words, `inspect ${list}`), limit };
-  const look = { jobs, queues, workers, leases, checkpoints }[list](asked);
-  return { title: [list, ...words].join(" "), tsv: TSV_NAMES[list], narrowed: isNarrowed(asked), look };
-}
-
-function isNarrowed({ args, statuses, ids }: Asked): boolean {
-  const { queue, task, key, job, kind, since } = args;
+  const { queue, task, key, job, kind, since, stale, limit = DEFAULT_LIMIT } = args;
+  const ids = readIds(words, `inspect ${list}`);
   const given = [queue, task, key, job, kind, since].some((value) => value !== undefined);
-  return given || args.stale || statuses.length + ids.length > 0;
+  const narrowed = given || stale || statuses.length + ids.length > 0;
+  const look = { jobs, queues, workers, leases, checkpoints }[list]({ list, args, statuses, ids, limit, narrowed });
+  return { title: [list, ...words].join(" "), tsv: TSV_NAMES[list], narrowed, look };
 }
 
-const filters = ({ queue, task, key }: InspectArgs) => ({
-  ...(queue === undefined ? {} : { queues: [queue] }),
-  ...(task === undefined ? {} : { task }),
-  ...(key === undefined ? {} : { key }),
-});
+/** `value` if it is one of those that this list knows. */
+function oneOf<const T extends string>(list: ListName, flag: string, value: string, options: readonly T[]): T {
+  const found = options.find((option) => option === value);
+  if (found !== undefined) return found;
+  throw new LeaseError("usage", `${flag} ${value} does not go with inspect ${list}; use ${options.join(", ")}`);
+}
 
-const sinceOf = ({ since }: InspectArgs, now_ms: number) => since?.(now_ms) ?? null;
+function sortOf<L extends ListName>(list: L, { sort }: InspectArgs): (typeof LIST_SORTS)[L][number] {
+  const sorts: readonly (typeof LIST_SORTS)[L][number][] = LIST_SORTS[list];
+  return oneOf(list, "--sort", sort ?? String(sorts[0]), sorts);
+}
 
 function jobs({ args, statuses, ids, limit }: Asked): View["look"] {
-  const sort = oneOf("jobs", "--sort", args.sort ?? "id", SORTS);
+  const sort = sortOf("jobs", args);
   const states = statuses.map((status) => oneOf("jobs", "--status", status, QUEUE_STATES));
+  const { queue, task, key } = args;
+  const filters = defined({
+    queues: queue === undefined ? undefined : [queue],
+    task,
+    key,
+    states: states.length === 0 ? undefined : states,
+    ids: ids.length === 0 ? undefined : ids,
+  });
   // What comes next is due soonest; everything else is asked for to see the newest, the highest, the most.
-  const newest_first = (sort === "due") === args.reverse;
+  const order = { sort, newest_first: (sort === "due") === args.reverse };
   return async function* (store, now_ms, whole) {
-    const since_ms = sinceOf(args, now_ms);
-    const query: ListQuery = {
-      ...filters(args),
-      ...(states.length === 0 ? {} : { states }),
-      ...(ids.length === 0 ? {} : { ids }),
-      ...(since_ms === null ? {} : { since_ms }),
-      sort,
-      limit,
-      newest_first,
-    };
+    const query: ListQuery = { ...filters, ...defined({ since_ms: args.since?.(now_ms) }), ...order, limit };
     if (whole) return yield await wholeList(store, query, now_ms);
     // Only ids tell where to go on.
     const page = sort === "id" ? Math.min(limit, PAGE) : limit;
     let left = limit;
-    let behind: number | null = null;
+    let behind_id: number | undefined;
     for (;;) {
-      const more: ListQuery = {
-        ...query,
-        limit: Math.min(page, left),
-        ...(behind === null ? {} : { behind_id: behind }),
-      };
-      const found = await store.list(more);
-      if (found.length > 0 || behind === null) yield await seenJobs(store, found, now_ms);
+      const found = await store.list({ ...query, ...defined({ behind_id }), limit: Math.min(page, left) });
+      if (found.length > 0 || behind_id === undefined) yield await seenJobs(store, found, now_ms);
       left -= found.length;
-      behind = found.at(-1)?.id ?? null;
+      behind_id = found.at(-1)?.id;
       if (found.length < page || left === 0) return;
     }
   };
@@ -109,88 +216,67 @@ async function seenJobs(store: Store, found: readonly Job[], now_ms: number) {
 }
 
 function queues(asked: Asked): View["look"] {
-  const { args, limit } = asked;
-  const sort = oneOf("queues", "--sort", args.sort ?? "queue", LIST_SORTS.queues);
-  const order = (a: QueueSummary, b: QueueSummary) => (sort === "queue" ? 0 : b.counts[sort] - a.counts[sort]);
+  const { args } = asked;
+  const sort = sortOf("queues", args);
+  const order: Order<QueueSummary> = (a, b) => (sort === "queue" ? 0 : b.counts[sort] - a.counts[sort]);
   return async function* (store, now_ms) {
-    const all = (await queuesNow(store, now_ms)).filter(
-      ({ queue }) => args.queue === undefined || queue === args.queue,
-    );
-    const shown = inOrder(all, order, args.reverse).slice(0, limit);
-    yield seenRows(asked, "queues", shown, queuesText, queueJson);
+    const all = await queuesNow(store, now_ms);
+    const wanted = all.filter(({ queue }) => args.queue === undefined || queue === args.queue);
+    yield seenRows(asked, inOrder(asked, wanted, order), queuesText, queueJson);
   };
 }
 
 function workers(asked: Asked): View["look"] {
-  const { args, statuses, limit } = asked;
-  const sort = oneOf("workers", "--sort", args.sort ?? "started", LIST_SORTS.workers);
+  const { args, statuses } = asked;
+  const order = WORKER_ORDERS[sortOf("workers", args)];
   const states = statuses.map((status) => oneOf("workers", "--status", status, WORKER_STATES));
-  const by = {
-    // Live ones first, as the store has them.
-    started: () => 0,
-    seen: (a, b) => b.worker.seen_at_ms - a.worker.seen_at_ms,
-    completed: (a, b) => b.worker.completed - a.worker.completed,
-    failed: (a, b) => b.worker.failed - a.worker.failed,
-  } satisfies Record<string, (a: WorkerRow, b: WorkerRow) => number>;
   return async function* (store, now_ms) {
-    const since_ms = sinceOf(args, now_ms);
-    const all = await workersNow(store);
-    const wanted = all.filter(
+    const since_ms = args.since?.(now_ms) ?? Number.NEGATIVE_INFINITY;
+    const wanted = (await workersNow(store)).filter(
       (worker) =>
         (states.length === 0 || states.includes(workerState(worker, now_ms))) &&
         (args.queue === undefined || worker.queues === null || worker.queues.includes(args.queue)) &&
-        (since_ms === null || worker.seen_at_ms >= since_ms),
+        worker.seen_at_ms >= since_ms,
     );
     const rows = await withHeldJobs(store, wanted, await leasesByEnd(store, { most: PAGE }));
-    const shown = inOrder(rows, by[sort], args.reverse).slice(0, limit);
-    yield seenRows(asked, "workers", shown, workersText, workerJson);
+    yield seenRows(asked, inOrder(asked, rows, order), workersText, workerJson);
   };
 }
 
 function leases(asked: Asked): View["look"] {
   const { args, limit } = asked;
-  const sort = oneOf("leases", "--sort", args.sort ?? "expires", LIST_SORTS.leases);
-  const expiry = ({ state }: Job) => (state.name === "running" ? state.expires_at_ms : 0);
-  const by = {
-    expires: (a, b) => expiry(a) - expiry(b) || a.id - b.id,
-    beat: (a, b) => (a.last_beat_at_ms ?? 0) - (b.last_beat_at_ms ?? 0),
-    started: (a, b) => (a.started_at_ms ?? 0) - (b.started_at_ms ?? 0),
-    id: (a, b) => a.id - b.id,
-  } satisfies Record<string, (a: Job, b: Job) => number>;
+  const sort = sortOf("leases", args);
   const wanted = ({ queue, task }: Job) =>
     (args.queue === undefined || queue === args.queue) && (args.task === undefined || task === args.task);
   // In the order of their ends they come from the store; any other order needs them all, or a good part.
   const most = sort === "expires" && !args.reverse ? limit : Math.max(PAGE, limit);
   return async function* (store) {
     const found = await leasesByEnd(store, { most, wanted, ...(args.stale ? { ends_within_ms: 0 } : {}) });
-    const shown = inOrder(found.jobs, by[sort], args.reverse).slice(0, limit);
-    yield seenRows(asked, "leases", shown, leasesText, leaseJson);
+    yield seenRows(asked, inOrder(asked, found.jobs, LEASE_ORDERS[sort]), leasesText, leaseJson);
   };
 }
 
 function checkpoints(asked: Asked): View["look"] {
   const { args, limit } = asked;
-  oneOf("checkpoints", "--sort", args.sort ?? "id", LIST_SORTS.checkpoints);
-  const { job = null } = args;
-  const kind = args.kind === "error" || args.kind === "progress" ? args.kind : null;
+  const { job, task, kind } = args;
+  sortOf("checkpoints", args);
   return async function* (store, now_ms) {
-    const since_ms = sinceOf(args, now_ms);
-    const newest = await store.checkpoints({
-      ...(job === null ? {} : { job }),
-      ...(args.task === undefined ? {} : { task: args.task }),
-      ...(kind === null ? {} : { kind }),
-      limit,
-    });
-    const wanted = newest.filter(({ at_ms }) => since_ms === null || at_ms >= since_ms);
+    const since_ms = args.since?.(now_ms) ?? Number.NEGATIVE_INFINITY;
+    const newest = await store.checkpoints({ ...defined({ job, task, kind }), limit });
+    const wanted = newest.filter(({ at_ms }) => at_ms >= since_ms);
     const shown = args.reverse ? wanted.toReversed() : wanted;
-    const unknown = job !== null && shown.length === 0 && (await store.jobs([job]))[0] === null;
-    yield { ...seenRows(asked, "checkpoints", shown, checkpointsText, checkpointJson), missing: unknown ? [job] : [] };
+    const unknown = job !== undefined && shown.length === 0 && (await store.jobs([job]))[0] === null;
+    yield { ...seenRows(asked, shown, checkpointsText, checkpointJson), missing: unknown ? [job] : [] };
   };
 }
 
+function inOrder<Row>({ args, limit }: Asked, rows: readonly Row[], order: Order<Row>): Row[] {
+  const sorted = rows.toSorted(order);
+  return (args.reverse ? sorted.toReversed() : sorted).slice(0, limit);
+}
+
 function seenRows<Row>(
-  asked: Asked,
-  list: ListName,
+  { list, narrowed }: Asked,
   shown: readonly Row[],
   text: (rows: readonly Row[], screen: Screen) => string,
   json: (row: Row, at_ms: number) => object,
@@ -198,12 +284,7 @@ function seenRows<Row>(
   const none = `no ${list} match${list === "workers" ? "; start one with: lease worker" : ""}\n`;
   return {
     // Asked for a part of what there is, it says so when there is none of it.
-    text: (screen) => (shown.length === 0 && isNarrowed(asked) ? none : text(shown, screen)),
+    text: (screen) => (shown.length === 0 && narrowed ? none : text(shown, screen)),
     objects: (at_ms) => shown.map((row) => json(row, at_ms)),
   };
-}
-
-function inOrder<Row>(rows: readonly Row[], order: (a: Row, b: Row) => number, reverse: boolean): Row[] {
-  const sorted = rows.toSorted(order);
-  return reverse ? sorted.toReversed() : sorted;
 }

@@ -10,9 +10,9 @@ import { drawLines, ENTER, fitLines, LEAVE, type Size } from "../../view/text.ts
 import { readable } from "../../view/time.ts";
 import type { Io } from "../../cli/io.ts";
 import { noSuchJobs } from "../../cli/selection.ts";
-import { repeat } from "../../cli/repeat.ts";
+import { repeat } from "../../cli/waiting.ts";
 import { ExitRequest, onSignals, signalCode } from "../../cli/signals.ts";
-import type { Seen, View } from "./views.ts";
+import type { Seen, View } from "./lists.ts";
 
 /** More often nobody can read it. */
 const PACE = { every_ms: 1_000, pause_ms: 100 } as const;
@@ -30,17 +30,32 @@ interface Watch {
 export async function watch(watching: Watch): Promise<number> {
   const exit = new ExitRequest();
   try {
-    return watching.live ? await onTerminal(watching, exit) : await inStream(watching, exit);
+    // Looked at before the terminal is taken: what is wrong is told where people can read it.
+    const first = await lookAt(watching);
+    const { missing = [], objects } = first.seen;
+    if (missing.length > 0 && objects(0).length === 0) {
+      for (const line of noSuchJobs(missing)) watching.io.stderr(`lease: ${line}\n`);
+      return 1;
+    }
+    return await (watching.live ? onTerminal : inStream)(watching, exit, first);
   } finally {
     exit.release();
   }
 }
 
-async function onTerminal(watching: Watch, exit: ExitRequest): Promise<number> {
-  const { view, io, screenAt, format } = watching;
-  let last: { seen: Seen; at_ms: number } | null = null;
+type Look = Awaited<ReturnType<typeof lookAt>>;
+
+async function lookAt({ store, view }: Pick<Watch, "store" | "view">) {
+  const at_ms = await store.now();
+  for await (const seen of view.look(store, at_ms, true)) return { seen, at_ms };
+  const nothing: Seen = { text: () => "", objects: () => [] };
+  return { seen: nothing, at_ms };
+}
+
+async function onTerminal(watching: Watch, exit: ExitRequest, first: Look): Promise<number> {
+  const { store, view, io, screenAt, format } = watching;
+  let last = first;
   const draw = () => {
-    if (last === null) return;
     const { size } = terminal;
     const screen = { ...screenAt(last.at_ms), width: size.columns };
     const name = ["lease inspect", view.title].join(" ").trimEnd();
@@ -49,12 +64,9 @@ async function onTerminal(watching: Watch, exit: ExitRequest): Promise<number> {
     terminal.draw(drawLines(fitLines(text, head, size, screen.paint), size));
   };
   const terminal = new LiveTerminal(io.stdout, exit, draw);
-  // Looked at before the terminal is taken: what is wrong is told where people can read it.
-  last = await lookAt(watching);
-  if (isNothing(last.seen)) return complain(watching, last.seen);
   terminal.open();
   try {
-    return await repeat(watching.store, exit.code, PACE, async () => {
+    return await repeat(store, exit.code, PACE, async () => {
       last = await lookAt(watching);
       draw();
       return null;
@@ -64,35 +76,18 @@ async function onTerminal(watching: Watch, exit: ExitRequest): Promise<number> {
   }
 }
 
-async function inStream(watching: Watch, exit: ExitRequest): Promise<number> {
-  const { io, screenAt, format } = watching;
-  const first = await lookAt(watching);
-  if (isNothing(first.seen)) return complain(watching, first.seen);
-  let printed = { ...first, text: format(first.seen, screenAt(first.at_ms)) };
+async function inStream(watching: Watch, exit: ExitRequest, first: Look): Promise<number> {
+  const { store, io, screenAt, format } = watching;
+  let printed = { at_ms: first.at_ms, text: format(first.seen, screenAt(first.at_ms)) };
   io.stdout(printed.text);
-  return repeat(watching.store, exit.code, PACE, async () => {
+  return repeat(store, exit.code, PACE, async () => {
     const { seen, at_ms } = await lookAt(watching);
     // Drawn for the moment of the last one, it differs only if more than the time has changed.
     if (format(seen, screenAt(printed.at_ms)) === printed.text) return null;
-    printed = { seen, at_ms, text: format(seen, screenAt(at_ms)) };
+    printed = { at_ms, text: format(seen, screenAt(at_ms)) };
     io.stdout(`\n${printed.text}`);
     return null;
   });
-}
-
-async function lookAt({ store, view }: Watch): Promise<{ seen: Seen; at_ms: number }> {
-  const at_ms = await store.now();
-  for await (const seen of view.look(store, at_ms, true)) return { seen, at_ms };
-  return { seen: { text: () => "", objects: () => [] }, at_ms };
-}
-
-function isNothing({ missing, objects }: Seen): boolean {
-  return missing !== undefined && missing.length > 0 && objects(0).length === 0;
-}
-
-function complain({ io }: Watch, { missing }: Seen): number {
-  for (const line of noSuchJobs(missing ?? [])) io.stderr(`lease: ${line}\n`);
-  return 1;
 }
 
 const CTRL_C = "\u0003";

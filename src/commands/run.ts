@@ -1,31 +1,32 @@
 /** `lease run`: a job in the foreground. Queued, run here or followed, its output and its exit code passed on. */
 
-import { GRACE } from "../../core/values.ts";
-import { calibrate, DEFAULT_KILL_GRACE_MS } from "../../core/calibration.ts";
-import { LeaseError } from "../../core/errors.ts";
-import { isFinished, type Job, type NewJob } from "../../core/job.ts";
-import { checkNewJob } from "../../core/check_job.ts";
-import { systemClock, systemRandom } from "../../platform/clock.ts";
-import { Foreground } from "../../foreground/foreground.ts";
-import type { Report } from "../../core/report.ts";
-import type { Store } from "../../store/store.ts";
-import { jobJson, jsonLine } from "../../view/json.ts";
-import { quote, visible, withoutPassword } from "../../view/text.ts";
-import { relative } from "../../view/time.ts";
-import { VERSION } from "../../platform/build_info.ts";
-import type { Io } from "../../cli/io.ts";
-import { command } from "../../cli/command.ts";
-import { section } from "../../cli/flags.ts";
-import { withStore } from "../../cli/io.ts";
-import { JOB_FLAGS, JOB_LISTS } from "../../cli/job_flags.ts";
-import { newJob } from "../../cli/new_job.ts";
-import { Output } from "./output.ts";
-import { onSignals, signalCode } from "../../cli/signals.ts";
-import { exitCodeOf, tellWhyWaiting } from "../../cli/waiting.ts";
+import { Buffer } from "node:buffer";
+import { write as writeFile } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { calibrate, DEFAULT_KILL_GRACE_MS } from "../core/calibration.ts";
+import { checkNewJob } from "../core/check_job.ts";
+import { LeaseError } from "../core/errors.ts";
+import { isFinished, type Job, type NewJob } from "../core/job.ts";
+import type { Report } from "../core/report.ts";
+import { GRACE } from "../core/values.ts";
+import { Foreground } from "../foreground/foreground.ts";
+import { VERSION } from "../platform/build_info.ts";
+import { systemClock, systemRandom } from "../platform/clock.ts";
+import type { Store } from "../store/store.ts";
+import { jobJson, jsonLine } from "../view/json.ts";
+import { quote, visible, withoutPassword } from "../view/text.ts";
+import { relative } from "../view/time.ts";
+import { command } from "../cli/command.ts";
+import { section, valueFlag } from "../cli/flags.ts";
+import { withStore, type Io } from "../cli/io.ts";
+import { JOB_FLAGS, JOB_LISTS } from "../cli/job_flags.ts";
+import { newJob } from "../cli/new_job.ts";
+import { onSignals, signalCode } from "../cli/signals.ts";
+import { exitCodeOf, tellWhyWaiting } from "../cli/waiting.ts";
 
 /** Whoever says one of these thinks of a job that fails, not only of one that is lost. */
 const RETRY_FLAGS = ["retries", "backoff", "fatal_exit"] as const;
-/** How long what is left to print may take when we were told to end. */
+/** How long what is left to print may take when we were told to end: a reader that stands still must not keep us. */
 const LAST_WORDS_MS = 1_000;
 
 export default command({
@@ -45,12 +46,7 @@ export default command({
         description: "When the newest job with the key has completed or failed: answer from it, or run again",
       },
       remote: { type: "boolean", description: "Leave it to a worker, and only follow" },
-      grace: {
-        type: "string",
-        value: GRACE,
-        description: "Between TERM and KILL when it is stopped",
-        fallback: "10s",
-      },
+      grace: valueFlag(GRACE, "Between TERM and KILL when it is stopped", { fallback: "10s" }),
       json: { type: "boolean", description: "In the end print the job as JSON on stderr" },
     }),
   },
@@ -76,16 +72,13 @@ export default command({
         ["again", "does not wait for the job"],
       ],
     },
-    {
-      title: "Exit codes",
-      rows: [
-        ["own", "the job's, 128+n when signal n ended it"],
-        ["1", "it was cancelled, lost too often or silent for too long"],
-        ["124, 126, 127", "its time was over; it can't be executed; it was not found"],
-        ["125", "lease itself failed"],
-        ["129, 130, 143", "we were told to end before the job had"],
-      ],
-    },
+  ],
+  exit_codes: [
+    ["own", "the job's, 128+n when signal n ended it"],
+    ["1", "it was cancelled, lost too often or silent for too long"],
+    ["124, 126, 127", "its time was over; it can't be executed; it was not found"],
+    ["125", "lease itself failed"],
+    ["129, 130, 143", "we were told to end before the job had"],
   ],
   run: async ({ args, lists, rest, given, io }) => {
     const { key = null } = args;
@@ -108,23 +101,24 @@ export default command({
       const print = output.print.bind(output);
       const foreground = new Foreground({ ...base, times, kill_grace_ms, remote: args.remote, print });
       try {
-        const id = await find({ store, foreground, key, wanted, rerun: args.if_done === "rerun", report });
+        const id = await find(store, foreground, { key, wanted, rerun: args.if_done === "rerun" }, report);
         signals.tell((signal) => {
           output.release();
           // Nobody can come back to a job without a key: it would run again, unasked for.
           if (signal === "SIGINT" || signal === "SIGPIPE" || key === null) foreground.cancel(CANCEL_REASONS[signal]);
           else foreground.giveBack();
         });
-        const waits = args.remote
-          ? (["blocked", "scheduled", "pending"] as const)
-          : (["blocked", "scheduled"] as const);
+        const waits: Job["state"]["name"][] = ["blocked", "scheduled"];
+        if (args.remote) waits.push("pending");
         const told = tellWhyWaiting(store, id, waits, (text) => report("info", text));
         const end = await foreground.follow(id).finally(told);
-        await (signals.first === null ? output.flushed() : soon(output.flushed()));
+        await Promise.race([output.flushed(), ...(signals.first === null ? [] : [sleep(LAST_WORDS_MS)])]);
         if (output.error !== null) throw output.error;
         if (args.json) io.stderr(jsonLine(jobJson(end)));
         const where = given.has("store") ? ` --store ${quote(withoutPassword(args.store ?? ""))}` : "";
-        return await conclude({ store, job: end, signal: signals.first, report, where, remote: args.remote });
+        const again = `lease run${where}${args.remote ? " --remote" : ""} --key ${quote(key ?? "")}`;
+        const back = key === null ? `lease logs${where} -f ${id}` : again;
+        return await conclude(store, end, signals.first, back, report);
       } finally {
         signals.release();
         await foreground.end();
@@ -133,18 +127,13 @@ export default command({
   },
 });
 
-interface Search {
-  store: Store;
-  foreground: Foreground;
-  key: string | null;
-  /** Null: there must be one already. */
-  wanted: NewJob | null;
-  rerun: boolean;
-  report: Report;
-}
-
-/** The job to see through: the one of the key, or a new one. */
-async function find({ store, foreground, key, wanted, rerun, report }: Search): Promise<number> {
+/** The job to see through: the one of the key, or a new one. With `wanted` null there must be one already. */
+async function find(
+  store: Store,
+  foreground: Foreground,
+  { key, wanted, rerun }: { key: string | null; wanted: NewJob | null; rerun: boolean },
+  report: Report,
+): Promise<number> {
   const [newest] = key === null ? [] : await store.list({ key, limit: 1, newest_first: true });
   if (newest !== undefined && isAnswer(newest) && !rerun) return replay(newest, report);
   if (wanted === null) {
@@ -166,39 +155,22 @@ function isAnswer({ state }: Job): boolean {
 }
 
 function replay(job: Job, report: Report): number {
-  const at_ms = isFinished(job.state) ? job.state.finished_at_ms : systemClock.wall_ms();
-  report(
-    "info",
-    `job ${job.id} with key ${job.key} ${job.state.name} ${relative(at_ms, systemClock.wall_ms())}; its log:`,
-  );
+  const now_ms = systemClock.wall_ms();
+  const ended = relative(isFinished(job.state) ? job.state.finished_at_ms : now_ms, now_ms);
+  report("info", `job ${job.id} with key ${job.key} ${job.state.name} ${ended}; its log:`);
   return job.id;
 }
 
-interface End {
-  store: Store;
-  job: Job;
-  signal: Signal | null;
-  report: Report;
-  /** The flag that names the store, for a command that comes back to it. */
-  where: string;
-  /** It is not for this machine. */
-  remote: boolean;
-}
-
-/** The exit code, and a line where that alone does not tell. */
-async function conclude({ store, job, signal, report, where, remote }: End): Promise<number> {
-  const { id, key, state } = job;
+/** The exit code, and a line where that alone does not tell; `back` is a command that comes back to the job. */
+async function conclude(store: Store, job: Job, signal: Signal | null, back: string, report: Report): Promise<number> {
+  const { id, state } = job;
   if (!isFinished(state)) {
-    const back =
-      key === null
-        ? `lease logs${where} -f ${id}`
-        : `lease run${where}${remote ? " --remote" : ""} --key ${quote(key)}`;
     if (state.name === "running") report("info", `left job ${id}, which goes on; come back with: ${back}`);
     else report("info", `left job ${id}, which is ${state.name}; go on with: ${back}`);
     return signalCode(signal ?? "SIGINT");
   }
-  if (state.name === "cancelled")
-    report("info", `job ${id} was cancelled${job.reason === null ? "" : `: ${job.reason}`}`);
+  const why = job.reason === null ? "" : `: ${job.reason}`;
+  if (state.name === "cancelled") report("info", `job ${id} was cancelled${why}`);
   if (state.name === "failed" && job.result.cause !== "exit") report("warn", `job ${id} failed: ${job.result.error}`);
   const interrupted = signal !== null && state.name === "cancelled";
   return interrupted ? signalCode(signal) : exitCodeOf(store, job);
@@ -212,14 +184,6 @@ function reporter(io: Io, verbose: boolean, signals: Signals): Report {
   return (level, message) => {
     if (signals.first !== "SIGPIPE" && (level !== "debug" || verbose)) io.stderr(`lease: ${visible(message)}\n`);
   };
-}
-
-/** It may never come: a reader that stands still must not keep us. */
-function soon(promise: Promise<void>): Promise<void> {
-  const late = new Promise<void>((resolve) => {
-    setTimeout(resolve, LAST_WORDS_MS);
-  });
-  return Promise.race([promise, late]);
 }
 
 const CANCEL_REASONS = {
@@ -245,5 +209,113 @@ class Signals {
   tell(listener: (signal: Signal) => void): void {
     this.#listener = listener;
     if (this.first !== null) listener(this.first);
+  }
+}
+
+type Stream = "stdout" | "stderr";
+
+const FILES: Readonly<Record<Stream, number>> = { stdout: 1, stderr: 2 };
+/** More than this and the job waits. */
+const UNWRITTEN_BYTES = 1024 * 1024;
+const PIECE_BYTES = 256 * 1024;
+const FULL_PIPE_MS = 2;
+
+function write(file: number, bytes: Uint8Array): Promise<number> {
+  return new Promise((resolve, reject) => {
+    writeFile(file, bytes, (error, written) => (error === null ? resolve(written) : reject(error)));
+  });
+}
+
+interface Piece {
+  stream: Stream;
+  bytes: Uint8Array;
+}
+
+/**
+ * Passes on what a job prints, byte for byte and in the order in which it came, to our own stdout and stderr. A reader
+ * that is slow, or stands still, must not stop us from keeping a lease: writing waits elsewhere, and whoever prints
+ * waits for it once too much is unwritten.
+ */
+class Output {
+  readonly #onBroken: () => void;
+  #pieces: Piece[] = [];
+  #size = 0;
+  #writing: Promise<void> | null = null;
+  #waiting: (() => void)[] = [];
+  #may_wait = true;
+  readonly #broken: Partial<Record<Stream, unknown>> = {};
+
+  /** `onBroken` is called when nobody can read stdout any more. */
+  constructor(onBroken: () => void) {
+    this.#onBroken = onBroken;
+  }
+
+  /** What broke stdout; null: nothing did. */
+  get error(): unknown {
+    return this.#broken.stdout ?? null;
+  }
+
+  /** Takes a copy. A promise, when so much waits to be written that no more should be printed for now. */
+  print(stream: Stream, bytes: Uint8Array): void | Promise<void> {
+    if (stream in this.#broken || bytes.length === 0) return;
+    this.#pieces.push({ stream, bytes: bytes.slice() });
+    this.#size += bytes.length;
+    this.#writing ??= this.#writeAll();
+    if (this.#size < UNWRITTEN_BYTES || !this.#may_wait) return;
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  /** From now on nobody is made to wait. */
+  release(): void {
+    this.#may_wait = false;
+    for (const resolve of this.#waiting.splice(0)) resolve();
+  }
+
+  async flushed(): Promise<void> {
+    while (this.#writing !== null) await this.#writing;
+  }
+
+  async #writeAll(): Promise<void> {
+    // Later pieces of this turn of the event loop go along.
+    await Promise.resolve();
+    while (this.#pieces.length > 0) {
+      const { stream, bytes } = this.#next();
+      await this.#write(stream, bytes);
+      this.#size -= bytes.length;
+      if (this.#size < UNWRITTEN_BYTES) for (const resolve of this.#waiting.splice(0)) resolve();
+    }
+    this.#writing = null;
+  }
+
+  /** Neighbours of one stream as one piece. */
+  #next(): Piece {
+    const stream = this.#pieces[0]?.stream ?? "stdout";
+    let [count, size] = [0, 0];
+    for (const piece of this.#pieces) {
+      if (piece.stream !== stream || (count > 0 && size + piece.bytes.length > PIECE_BYTES)) break;
+      count += 1;
+      size += piece.bytes.length;
+    }
+    const taken = this.#pieces.splice(0, count);
+    if (taken.length === 1 && taken[0] !== undefined) return taken[0];
+    return { stream, bytes: Buffer.concat(taken.map(({ bytes }) => bytes)) };
+  }
+
+  async #write(stream: Stream, bytes: Uint8Array): Promise<void> {
+    for (let at = 0; at < bytes.length && !(stream in this.#broken);) {
+      try {
+        at += await write(FILES[stream], bytes.subarray(at));
+      } catch (error) {
+        const { code } = error as NodeJS.ErrnoException;
+        if (code === "EAGAIN") await sleep(FULL_PIPE_MS);
+        else this.#break(stream, error, code);
+      }
+    }
+  }
+
+  #break(stream: Stream, error: unknown, code: string | undefined): void {
+    // A stream that was closed from the start is one that nobody wanted.
+    this.#broken[stream] = code === "EBADF" ? null : error;
+    if (stream === "stdout" && code !== "EBADF") this.#onBroken();
   }
 }
