@@ -2,7 +2,7 @@
 
 import type { StateName } from "../../core/job.ts";
 import type { PruneQuery } from "../queries.ts";
-import { select } from "./list.ts";
+import { select } from "./read.ts";
 import { texts } from "./session/arrays.ts";
 import type { Connection } from "./session/link.ts";
 

@@ -1,16 +1,30 @@
-/**
- * Questions about jobs. Reads never wait for writers: each statement has its own snapshot.
- */
+/** Questions about jobs. Reads never wait for writers: each statement has its own snapshot. */
 
 import type { Job } from "../../core/job.ts";
 import type { AttemptRecord, Checkpoint, QueueCount } from "../../core/records.ts";
-import type { Backlog, BacklogQuery, CheckpointQuery, LeaseHealth, Selection, UnmetDependency } from "../queries.ts";
-import { Conditions, narrowCheckpoints } from "../shared/filters.ts";
+import type {
+  Backlog,
+  BacklogQuery,
+  CheckpointQuery,
+  LeaseHealth,
+  ListQuery,
+  Selection,
+  UnmetDependency,
+} from "../queries.ts";
+import { Conditions, SHOWN, narrowCheckpoints, narrowList, orderOf } from "../shared/filters.ts";
 import { toAttempt, toCheckpoint, toJob } from "../shared/rows.ts";
-import { select } from "./list.ts";
 import { numbers, texts } from "./session/arrays.ts";
 import type { Connection } from "./session/link.ts";
 import { SELECT_JOB, SQL } from "./statements.ts";
+
+/** With placeholders and lists as this engine has them. */
+export function select({ ids, queues, task }: Selection): Conditions {
+  const only = new Conditions("$");
+  if (ids) only.add("id = ANY (?::bigint[])", numbers(ids));
+  if (queues) only.add("queue = ANY (?::text[])", texts(queues));
+  if (task !== undefined) only.add("task = ?", task);
+  return only;
+}
 
 export async function jobs(db: Connection, ids: readonly number[]): Promise<(Job | null)[]> {
   if (ids.length === 0) return [];
@@ -20,6 +34,15 @@ export async function jobs(db: Connection, ids: readonly number[]): Promise<(Job
     const row = found.get(id);
     return row === undefined ? null : toJob(row);
   });
+}
+
+export async function list(db: Connection, query: ListQuery): Promise<Job[]> {
+  const only = select(query);
+  if (query.states) only.say(`(${query.states.map((state) => SHOWN[state]).join(" OR ") || "FALSE"})`);
+  if (query.holder !== undefined) only.add("state = 'running' AND holder = ?", query.holder);
+  narrowList(only, query);
+  const text = `${SELECT_JOB} ${only.where()} ORDER BY ${orderOf(query)} LIMIT ${only.bind(query.limit)}`;
+  return (await db.query(text, only.params)).map(toJob);
 }
 
 export async function checkpoints(db: Connection, query: CheckpointQuery): Promise<Checkpoint[]> {

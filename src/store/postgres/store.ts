@@ -13,7 +13,6 @@ import { checkAll, enqueue, insertPlain, isPlain } from "./enqueue.ts";
 import { checkpoint } from "./extend.ts";
 import { GroupCommit, GroupedVerbs, QUICK, endWriter } from "./group_commit.ts";
 import { learned } from "./learned.ts";
-import { list } from "./list.ts";
 import { logs } from "./logs.ts";
 import { pausedQueues, setPaused } from "./pause.ts";
 import * as read from "./read.ts";
@@ -163,7 +162,7 @@ function reader(calls: Calls): Reader {
     shares_clock: false,
     now: () => calls.grouped.now(),
     jobs: calls.plain(read.jobs),
-    list: calls.plain(list),
+    list: calls.plain(read.list),
     attempts: calls.plain(read.attempts),
     checkpoints: calls.plain(read.checkpoints),
     logs: calls.plain(logs),

@@ -4,7 +4,7 @@ import type { StateName } from "../../core/job.ts";
 import type { PruneQuery } from "../queries.ts";
 import type { Conditions } from "../shared/filters.ts";
 import type { Database } from "./connection.ts";
-import { select } from "./list.ts";
+import { select } from "./read.ts";
 import { SQL } from "./statements.ts";
 
 /**

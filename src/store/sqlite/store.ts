@@ -14,7 +14,6 @@ import { enqueue } from "./enqueue.ts";
 import { checkpoint, extend, noteProcess } from "./extend.ts";
 import { explain } from "./failure.ts";
 import { learned } from "./learned.ts";
-import { list } from "./list.ts";
 import { sameFile } from "./location.ts";
 import { appendLogs, logs } from "./logs.ts";
 import { pausedQueues, setPaused } from "./pause.ts";
@@ -148,7 +147,7 @@ function reader(calls: Calls): Reader {
     shares_clock: true,
     now: async () => calls.db.now_ms(),
     jobs: calls.read(read.jobs),
-    list: calls.read(list),
+    list: calls.read(read.list),
     attempts: calls.read(read.attempts),
     checkpoints: calls.read(read.checkpoints),
     logs: calls.read(logs),
