@@ -39,7 +39,7 @@ export function unevenVerbs(files: readonly SourceFile[]): string[] {
 const EXPORTED = /^export (?:async )?(?:function|class)\s+(\w+)/gm;
 
 /** Files that are about the engine itself: what they export has no reason to be called the same. */
-const HELPERS_DIFFER = new Set(["store", "open", "schema", "transfer", "watch", "failure", "statements", "trim"]);
+const HELPERS_DIFFER = new Set(["store", "open", "schema", "transfer", "watch", "failure", "statements"]);
 
 /** One line for each file of both engines that has not one exported name in common with its twin. */
 export function strangers(files: readonly SourceFile[]): string[] {

@@ -186,7 +186,7 @@ function upkeep(calls: Calls, schema: string): Upkeep {
   return {
     prunable: async (query: PruneQuery) => calls.plain((await import("./prune.ts")).prunable)(query),
     prune: async (query) => calls.change("other", (await import("./prune.ts")).prune)(query),
-    trimCheckpoints: async (keep) => calls.change("other", (await import("./trim.ts")).trimCheckpoints)(keep),
+    trimCheckpoints: async (keep) => calls.change("other", (await import("./prune.ts")).trimCheckpoints)(keep),
     // Autovacuum does it.
     tidy: async () => {},
     diagnose: async () => calls.plain((await import("./diagnose.ts")).diagnose)(schema),

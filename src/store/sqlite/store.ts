@@ -17,13 +17,12 @@ import { learned } from "./learned.ts";
 import { sameFile } from "./location.ts";
 import { appendLogs, logs } from "./logs.ts";
 import { pausedQueues, setPaused } from "./pause.ts";
-import { prunable, prune } from "./prune.ts";
+import { prunable, prune, trims } from "./prune.ts";
 import * as read from "./read.ts";
 import { expired, noteRecovery, recover, recovery } from "./recover.ts";
 import { retry } from "./retry.ts";
 import { settle } from "./settle.ts";
 import { SqliteTransfer } from "./transfer.ts";
-import { trim, trimmable } from "./trim.ts";
 import { watchCommits } from "./watch.ts";
 import { saveWorker, workers } from "./workers.ts";
 import { RANK, type Rank, type Writer } from "./writer.ts";
@@ -174,15 +173,12 @@ function reader(calls: Calls): Reader {
 
 function upkeep(calls: Calls): Upkeep {
   const { db, writer, location } = calls;
-  const trimSome = calls.write(RANK.housekeeping, trim);
   return {
     prunable: calls.read(prunable),
     prune: calls.write(RANK.housekeeping, prune),
     async trimCheckpoints(keep) {
-      const { found, done } = calls.readNow(trimmable, keep);
       let removed = 0;
-      for (const part of found) removed += await trimSome(part, keep);
-      if (done !== null) await writer.write(RANK.housekeeping, () => done(db));
+      for (const trim of calls.readNow(trims, keep)) removed += await writer.write(RANK.housekeeping, trim);
       return removed;
     },
     // Folds back what it can without waiting for anybody; a reader that is in the way is asked again next time.
