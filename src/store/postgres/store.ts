@@ -12,7 +12,7 @@ import { cancel, cancelRequests } from "./cancel.ts";
 import { checkAll, enqueue, insertPlain, isPlain } from "./enqueue.ts";
 import { checkpoint } from "./extend.ts";
 import { GroupCommit, GroupedVerbs, QUICK, endWriter } from "./group_commit.ts";
-import { learned } from "./learned.ts";
+import { learned } from "./settle.ts";
 import { logs } from "./logs.ts";
 import { pausedQueues, setPaused } from "./pause.ts";
 import * as read from "./read.ts";
