@@ -3,7 +3,7 @@
 import type { SqlRow } from "../../platform/platform.ts";
 import { lossOf } from "../shared/verdicts.ts";
 import type { CheckpointRequest, ExtendAnswer, ExtendRequest, ProcessNote } from "../store.ts";
-import { booleans, numbers, texts } from "./session/arrays.ts";
+import { idsOf } from "./session/arrays.ts";
 import type { Connection } from "./session/link.ts";
 import { SQL } from "./statements.ts";
 
@@ -21,18 +21,14 @@ export async function extend(db: Connection, timed: readonly TimedExtend[], now_
   const aged = timed.map(({ request, asked_at_ms }) => {
     const { beat_age_ms } = request;
     const waited_ms = now_ms - asked_at_ms < LONG_WAIT_MS ? 0 : now_ms - asked_at_ms;
-    return { ...request, beat_age_ms: beat_age_ms === null ? null : Math.round(beat_age_ms + waited_ms) };
+    return {
+      ...request,
+      expires_in_ms: Math.round(request.expires_in_ms),
+      beat_age_ms: beat_age_ms === null ? null : Math.round(beat_age_ms + waited_ms),
+      at_least: beat_age_ms !== null && request.at_least === true,
+    };
   });
-  const rows = await db.query(SQL.extend, [
-    numbers(aged.map(({ id }) => id)),
-    numbers(aged.map(({ token }) => token)),
-    numbers(aged.map(({ expires_in_ms }) => Math.round(expires_in_ms))),
-    numbers(aged.map(({ beat_age_ms }) => beat_age_ms)),
-    booleans(aged.map(({ beat_age_ms, at_least }) => beat_age_ms !== null && at_least === true)),
-    numbers(aged.map(({ beats }) => beats)),
-    numbers(aged.map(({ progress }) => progress ?? null)),
-    texts(aged.map(({ message }) => message ?? null)),
-  ]);
+  const rows = await SQL.extend.run(db, aged);
   const extended = new Map(rows.map((row) => [(row["n"] as number) - 1, row]));
   const current = await fences(
     db,
@@ -48,7 +44,7 @@ export async function extend(db: Connection, timed: readonly TimedExtend[], now_
 
 /** What writes by holders are held against, by job. */
 export async function fences(db: Connection, jobs: readonly { id: number }[]): Promise<ReadonlyMap<number, SqlRow>> {
-  const rows = jobs.length === 0 ? [] : await db.query(SQL.fences, [numbers(jobs.map(({ id }) => id))]);
+  const rows = jobs.length === 0 ? [] : await db.query(SQL.fences, [idsOf(jobs)]);
   return new Map(rows.map((row) => [row["id"] as number, row]));
 }
 
@@ -76,11 +72,7 @@ export async function checkpoint(
   requests: readonly CheckpointRequest[],
 ): Promise<("accepted" | "expired" | "conflict")[]> {
   if (requests.length === 0) return [];
-  const rows = await db.query(SQL.checkpoint, [
-    numbers(requests.map(({ id }) => id)),
-    numbers(requests.map(({ token }) => token)),
-    texts(requests.map(({ text }) => text)),
-  ]);
+  const rows = await SQL.checkpoint.run(db, requests);
   const accepted = new Set(rows.map(({ id, token }) => `${id} ${token}`));
   const isAccepted = ({ id, token }: CheckpointRequest) => accepted.has(`${id} ${token}`);
   const current = await fences(
@@ -91,11 +83,5 @@ export async function checkpoint(
 }
 
 export async function noteProcess(db: Connection, notes: readonly ProcessNote[]): Promise<void> {
-  await db.query(SQL.noteProcess, [
-    numbers(notes.map(({ id }) => id)),
-    numbers(notes.map(({ token }) => token)),
-    texts(notes.map(({ boot_id }) => boot_id)),
-    numbers(notes.map(({ pid }) => pid)),
-    numbers(notes.map(({ pid_started }) => pid_started)),
-  ]);
+  await SQL.noteProcess.run(db, notes);
 }

@@ -9,13 +9,13 @@ import { LAST_TRIM } from "../shared/schemas.ts";
 import { trimFrom } from "../shared/verdicts.ts";
 import { select } from "./read.ts";
 import { lockMeta } from "./schema.ts";
-import { texts } from "./session/arrays.ts";
+import { toList } from "./session/arrays.ts";
 import type { Connection } from "./session/link.ts";
 import { SQL } from "./statements.ts";
 
 function old({ states, older_than_ms, ...selection }: PruneQuery) {
   const only = select(selection);
-  only.add("state = ANY (?::text[])", texts([...new Set(states)]));
+  only.add("state = ANY (?::text[])", toList([...new Set(states)]));
   only.add("finished_at_ms <= (SELECT lease.now_ms()) - ?::bigint", older_than_ms);
   return only;
 }

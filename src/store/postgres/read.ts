@@ -13,22 +13,22 @@ import type {
 } from "../queries.ts";
 import { Conditions, SHOWN, narrowCheckpoints, narrowList, orderOf } from "../shared/filters.ts";
 import { toAttempt, toCheckpoint, toJob } from "../shared/rows.ts";
-import { numbers, texts } from "./session/arrays.ts";
+import { toList } from "./session/arrays.ts";
 import type { Connection } from "./session/link.ts";
 import { SELECT_JOB, SQL } from "./statements.ts";
 
 /** With placeholders and lists as this engine has them. */
 export function select({ ids, queues, task }: Selection): Conditions {
   const only = new Conditions("$");
-  if (ids) only.add("id = ANY (?::bigint[])", numbers(ids));
-  if (queues) only.add("queue = ANY (?::text[])", texts(queues));
+  if (ids) only.add("id = ANY (?::bigint[])", toList(ids));
+  if (queues) only.add("queue = ANY (?::text[])", toList(queues));
   if (task !== undefined) only.add("task = ?", task);
   return only;
 }
 
 export async function jobs(db: Connection, ids: readonly number[]): Promise<(Job | null)[]> {
   if (ids.length === 0) return [];
-  const rows = await db.query(`${SELECT_JOB} WHERE id = ANY ($1::bigint[])`, [numbers(ids)]);
+  const rows = await db.query(`${SELECT_JOB} WHERE id = ANY ($1::bigint[])`, [toList(ids)]);
   const found = new Map(rows.map((row) => [row["id"] as number, row]));
   return ids.map((id) => {
     const row = found.get(id);
@@ -75,7 +75,7 @@ const UNMET = `SELECT d.job_id AS job, d.parent_id AS parent, d.kind, parent.sta
   ORDER BY d.job_id, d.parent_id`;
 
 export async function parents(db: Connection, ids: readonly number[]): Promise<UnmetDependency[]> {
-  return (await db.query(UNMET, [numbers(ids)])) as unknown as UnmetDependency[];
+  return (await db.query(UNMET, [toList(ids)])) as unknown as UnmetDependency[];
 }
 
 /** The jobs of the given queues (null: all) and task (null: any). */
@@ -90,13 +90,13 @@ const BACKLOG = `SELECT
   (SELECT min(run_at_ms) FROM lease.jobs WHERE state = 'scheduled' AND ${MINE}) AS next_due_ms`;
 
 export async function backlog(db: Connection, query: BacklogQuery): Promise<Backlog> {
-  const queues = query.queues === null ? null : texts(query.queues);
+  const queues = query.queues === null ? null : toList(query.queues);
   const [row] = await db.query(BACKLOG, [queues, query.task]);
   return row as unknown as Backlog;
 }
 
 export async function topPriority(db: Connection, query: BacklogQuery): Promise<number | null> {
-  const queues = query.queues === null ? null : texts(query.queues);
+  const queues = query.queues === null ? null : toList(query.queues);
   const [row] = await db.query(SQL.topPriority, [queues, query.task]);
   return (row?.["priority"] ?? null) as number | null;
 }

@@ -9,7 +9,7 @@ import { auditText, isHeldBy, lossOf } from "../shared/verdicts.ts";
 import type { SettleAnswer, SettleRequest } from "../store.ts";
 import { freeChildren } from "./dependencies.ts";
 import { fences, inRounds } from "./extend.ts";
-import { numbers, texts } from "./session/arrays.ts";
+import { idsOf, toList } from "./session/arrays.ts";
 import type { Connection } from "./session/link.ts";
 import { ENDS, SQL } from "./statements.ts";
 
@@ -95,21 +95,14 @@ async function endSome(
   const ids = rows.map(({ id }) => id as number);
   if (!again || ids.length === requests.length) return ids;
   const left = requests.filter(({ id }) => !ids.includes(id));
-  const before = await db.query(SQL.ended, [
-    numbers(left.map(({ id }) => id)),
-    numbers(left.map(({ token }) => token)),
-    texts(left.map(({ change }) => change.ended?.cause ?? null)),
-  ]);
+  const ends = left.map(({ id, token, change }) => ({ id, token, cause: change.ended?.cause ?? null }));
+  const before = await SQL.ended.run(db, ends);
   return [...ids, ...before.map(({ id }) => id as number)];
 }
 
 async function noteStale(db: Connection, requests: readonly SettleRequest[]): Promise<void> {
-  if (requests.length === 0) return;
-  await db.query(SQL.insertStale, [
-    numbers(requests.map(({ id }) => id)),
-    numbers(requests.map(({ token }) => token)),
-    texts(requests.map((request) => auditText(request, true))),
-  ]);
+  const stale = requests.map((request) => ({ id: request.id, token: request.token, text: auditText(request, true) }));
+  if (stale.length > 0) await SQL.insertStale.run(db, stale);
 }
 
 /** What runs have taught about the gaps between beats, one row per subject. */
@@ -121,7 +114,7 @@ const SUBJECTS = "SELECT id, key, queue FROM lease.jobs WHERE id = ANY ($1::bigi
 
 export async function learned(db: Connection, subjects: readonly string[]): Promise<(Learned | null)[]> {
   if (subjects.length === 0) return [];
-  const rows = await db.query(GET_LEARNED, [texts(subjects)]);
+  const rows = await db.query(GET_LEARNED, [toList(subjects)]);
   const known = new Map(rows.map((row) => [row["subject"] as string, toLearned(row)]));
   return subjects.map((subject) => known.get(subject) ?? null);
 }
@@ -130,7 +123,7 @@ export async function learned(db: Connection, subjects: readonly string[]): Prom
 async function addRuns(db: Connection, requests: readonly SettleRequest[]): Promise<void> {
   const teaching = requests.filter(({ gaps }) => gaps);
   if (teaching.length === 0) return;
-  const rows = await db.query(SUBJECTS, [numbers(teaching.map(({ id }) => id))]);
+  const rows = await db.query(SUBJECTS, [idsOf(teaching)]);
   const subjects = new Map(
     rows.map((row) => [
       row["id"] as number,
@@ -139,8 +132,8 @@ async function addRuns(db: Connection, requests: readonly SettleRequest[]): Prom
   );
   const names = [...new Set(subjects.values())].toSorted();
   // The row must be there to be locked, and two runs at once must both count.
-  await db.query(CLAIM_LEARNED, [texts(names)]);
-  const locked = await db.query(`${GET_LEARNED} ORDER BY subject FOR UPDATE`, [texts(names)]);
+  await db.query(CLAIM_LEARNED, [toList(names)]);
+  const locked = await db.query(`${GET_LEARNED} ORDER BY subject FOR UPDATE`, [toList(names)]);
   const now = new Map(locked.map((row) => [row["subject"] as string, toLearned(row)]));
   for (const { id, gaps } of teaching) {
     const subject = subjects.get(id);

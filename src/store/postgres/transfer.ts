@@ -3,7 +3,7 @@
 import type { Kind, NextIds, Transfer, TransferCell, TransferRow } from "../copy/transfer.ts";
 import { KINDS, SHAPES, refusedRow } from "../copy/transfer.ts";
 import { isRefusedValue } from "./failure.ts";
-import { bytes, numbers, texts } from "./session/arrays.ts";
+import { toList } from "./session/arrays.ts";
 import type { Session } from "./session/session.ts";
 import { SQL } from "./statements.ts";
 
@@ -42,11 +42,7 @@ function insertSql(kind: Kind): string {
 }
 
 function listsOf(kind: Kind, rows: readonly TransferRow[]): string[] {
-  return Object.values(SHAPES[kind].columns).map((type, index) => {
-    const cells = rows.map((row) => row[index] as TransferCell);
-    if (type === "text") return texts(cells as string[]);
-    return type === "bytes" ? bytes(cells as Uint8Array[]) : numbers(cells as number[]);
-  });
+  return Object.keys(SHAPES[kind].columns).map((_, index) => toList(rows.map((row) => row[index])));
 }
 
 const NEXT = (table: string) =>
