@@ -4,7 +4,6 @@ import type { SqlRow } from "../../platform/platform.ts";
 import { toJob, toProcess } from "../shared/rows.ts";
 import { byTurn, setAside } from "../shared/verdicts.ts";
 import type { AcquireRequest, Grant, SettleRequest } from "../store.ts";
-import { toList } from "./session/arrays.ts";
 import type { Connection, Param } from "./session/link.ts";
 import { SQL } from "./statements.ts";
 
@@ -51,7 +50,7 @@ function variant({ job, queues, task }: AcquireRequest): [statement: string, par
   if (job !== undefined) return [SQL.acquireOne, [job]];
   if (queues === null) return task === null ? [SQL.acquireAll, []] : [SQL.acquireAllTask, [task]];
   // A queue that is named twice has only one turn.
-  const names = toList([...new Set(queues)]);
+  const names = [...new Set(queues)];
   return task === null ? [SQL.acquire, [names]] : [SQL.acquireTask, [names, task]];
 }
 

@@ -10,7 +10,7 @@
 import { LeaseError } from "../../core/errors.ts";
 import type { NewJob } from "../../core/job.ts";
 import { parentsOf } from "../shared/columns.ts";
-import { idsOf, perRow, toList } from "./session/arrays.ts";
+import { idsOf, perRow } from "./session/arrays.ts";
 import type { Connection } from "./session/link.ts";
 
 const LOCK_PARENTS = `SELECT id, awaited, finished_at_ms IS NOT NULL AS finished FROM lease.jobs
@@ -53,8 +53,8 @@ export async function addDependencies(
   );
   if (edges.length === 0) return;
   const parents = [...new Set(edges.map(({ parent }) => parent))];
-  const rows = await db.query(LOCK_PARENTS, [toList(parents)]);
-  const known = new Set(rows.map(({ id }) => id as number));
+  const rows = await db.query(LOCK_PARENTS, [parents]);
+  const known = new Set(idsOf(rows));
   for (const { child, parent, index } of edges) {
     // Ids rise: a parent that is not older than the child is not there yet.
     if (parent < child && known.has(parent)) continue;
@@ -64,10 +64,7 @@ export async function addDependencies(
   if (unaware.length > 0) await db.query(AWAIT, [idsOf(unaware)]);
   await INSERT.run(db, edges);
   const finished = rows.filter((row) => row["finished"]);
-  await freeChildren(
-    db,
-    finished.map(({ id }) => id as number),
-  );
+  await freeChildren(db, idsOf(finished));
 }
 
 /** To be called in the transaction in which `ended` did. */
@@ -76,11 +73,11 @@ export async function freeChildren(db: Connection, ended: readonly number[]): Pr
   const over = [...ended];
   for (let from: readonly number[] = ended; from.length > 0;) {
     // Again from those that it found: a child may have been added to one of them while we waited for it.
-    const doomed = await db.query(DOOM, [toList(from)]);
-    from = doomed.map(({ id }) => id as number);
+    const doomed = await db.query(DOOM, [from]);
+    from = idsOf(doomed);
     over.push(...from);
   }
-  const children = await db.query(LOCK_CHILDREN, [toList(over)]);
+  const children = await db.query(LOCK_CHILDREN, [over]);
   if (children.length === 0) return;
   await db.query(UNBLOCK, [idsOf(children)]);
 }

@@ -12,7 +12,7 @@ import type { Acquirer, EnqueueOptions, Enqueued, Grant } from "../store.ts";
 import { acquire } from "./acquire.ts";
 import { cancelWaiting } from "./cancel.ts";
 import { addDependencies, freeChildren } from "./dependencies.ts";
-import { toList } from "./session/arrays.ts";
+import { idsOf } from "./session/arrays.ts";
 import type { Connection } from "./session/link.ts";
 import { settle, within } from "./settle.ts";
 import { NEW_JOBS, SQL } from "./statements.ts";
@@ -126,8 +126,8 @@ async function ownersOf(
 ): Promise<Map<string, KeyOwner>> {
   const keys = [...new Set(jobs.flatMap(({ key }) => (key === null ? [] : [key])))];
   if (keys.length === 0) return new Map();
-  const done = done_answers ? await db.query(SQL.newestByKey, [toList(keys)]) : [];
-  const live = await db.query(SQL.liveByKey, [toList(keys)]);
+  const done = done_answers ? await db.query(SQL.newestByKey, [keys]) : [];
+  const live = await db.query(SQL.liveByKey, [keys]);
   const owners = [...done.filter(({ state }) => state !== "cancelled"), ...live];
   return new Map(owners.map((row) => [row["key"] as string, row as unknown as KeyOwner]));
 }
@@ -173,7 +173,7 @@ async function makeRoom(db: Connection, replaced: Plan["replaced"]): Promise<voi
 async function insert(db: Connection, jobs: readonly NewJob[], statement: string): Promise<number[]> {
   if (jobs.length === 0) return [];
   const rows = await db.query(statement, NEW_JOBS.params(jobs));
-  const ids = rows.map(({ id }) => id as number);
+  const ids = idsOf(rows);
   const inputs = jobs.flatMap(({ input }, index) => (input === null ? [] : [{ id: ids[index] as number, input }]));
   if (inputs.length > 0 && ids.length === jobs.length) await SQL.insertInputs.run(db, inputs);
   return ids;

@@ -28,7 +28,7 @@ export function select({ ids, queues, task }: Selection): Conditions {
 
 export async function jobs(db: Connection, ids: readonly number[]): Promise<(Job | null)[]> {
   if (ids.length === 0) return [];
-  const rows = await db.query(`${SELECT_JOB} WHERE id = ANY ($1::bigint[])`, [toList(ids)]);
+  const rows = await db.query(`${SELECT_JOB} WHERE id = ANY ($1::bigint[])`, [ids]);
   const found = new Map(rows.map((row) => [row["id"] as number, row]));
   return ids.map((id) => {
     const row = found.get(id);
@@ -75,7 +75,7 @@ const UNMET = `SELECT d.job_id AS job, d.parent_id AS parent, d.kind, parent.sta
   ORDER BY d.job_id, d.parent_id`;
 
 export async function parents(db: Connection, ids: readonly number[]): Promise<UnmetDependency[]> {
-  return (await db.query(UNMET, [toList(ids)])) as unknown as UnmetDependency[];
+  return (await db.query(UNMET, [ids])) as unknown as UnmetDependency[];
 }
 
 /** The jobs of the given queues (null: all) and task (null: any). */
@@ -90,14 +90,12 @@ const BACKLOG = `SELECT
   (SELECT min(run_at_ms) FROM lease.jobs WHERE state = 'scheduled' AND ${MINE}) AS next_due_ms`;
 
 export async function backlog(db: Connection, query: BacklogQuery): Promise<Backlog> {
-  const queues = query.queues === null ? null : toList(query.queues);
-  const [row] = await db.query(BACKLOG, [queues, query.task]);
+  const [row] = await db.query(BACKLOG, [query.queues, query.task]);
   return row as unknown as Backlog;
 }
 
 export async function topPriority(db: Connection, query: BacklogQuery): Promise<number | null> {
-  const queues = query.queues === null ? null : toList(query.queues);
-  const [row] = await db.query(SQL.topPriority, [queues, query.task]);
+  const [row] = await db.query(SQL.topPriority, [query.queues, query.task]);
   return (row?.["priority"] ?? null) as number | null;
 }
 

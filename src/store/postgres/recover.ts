@@ -10,7 +10,7 @@ import type { RecoverRequest } from "../store.ts";
 import { inRounds } from "./extend.ts";
 import { lastLogs } from "./logs.ts";
 import { lockMeta } from "./schema.ts";
-import { idsOf, toList } from "./session/arrays.ts";
+import { idsOf } from "./session/arrays.ts";
 import type { Connection } from "./session/link.ts";
 import { endAll, type EndWriter } from "./settle.ts";
 import { SELECT_JOB, SQL } from "./statements.ts";
@@ -23,7 +23,7 @@ const EXPIRED = `${SELECT_JOB} WHERE state = 'running' AND (expires_at_ms, id) >
 export async function expired(db: Connection, query: ExpiredQuery): Promise<ExpiredLease[]> {
   const { after, dead_holders } = query;
   const [behind_ms, behind_id] = [after?.expires_at_ms ?? -1, after?.id ?? -1];
-  const rows = await db.query(EXPIRED, [query.grace_ms, behind_ms, behind_id, query.limit, toList(dead_holders)]);
+  const rows = await db.query(EXPIRED, [query.grace_ms, behind_ms, behind_id, query.limit, dead_holders]);
   if (rows.length === 0) return [];
   const running = await db.query(SQL.currentAttempts, [idsOf(rows)]);
   const current = new Map(running.map((row) => [`${row["job_id"]} ${row["attempt"]}`, row]));

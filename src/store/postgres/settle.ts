@@ -9,7 +9,7 @@ import { auditText, isHeldBy, lossOf } from "../shared/verdicts.ts";
 import type { SettleAnswer, SettleRequest } from "../store.ts";
 import { freeChildren } from "./dependencies.ts";
 import { fences, inRounds } from "./extend.ts";
-import { idsOf, toList } from "./session/arrays.ts";
+import { idsOf } from "./session/arrays.ts";
 import type { Connection } from "./session/link.ts";
 import { ENDS, SQL } from "./statements.ts";
 
@@ -92,12 +92,12 @@ async function endSome(
 ): Promise<number[]> {
   if (requests.length === 0) return [];
   const rows = await db.query(statement, [...ENDS.params(requests), awaited_too]);
-  const ids = rows.map(({ id }) => id as number);
+  const ids = idsOf(rows);
   if (!again || ids.length === requests.length) return ids;
   const left = requests.filter(({ id }) => !ids.includes(id));
   const ends = left.map(({ id, token, change }) => ({ id, token, cause: change.ended?.cause ?? null }));
   const before = await SQL.ended.run(db, ends);
-  return [...ids, ...before.map(({ id }) => id as number)];
+  return [...ids, ...idsOf(before)];
 }
 
 async function noteStale(db: Connection, requests: readonly SettleRequest[]): Promise<void> {
@@ -114,7 +114,7 @@ const SUBJECTS = "SELECT id, key, queue FROM lease.jobs WHERE id = ANY ($1::bigi
 
 export async function learned(db: Connection, subjects: readonly string[]): Promise<(Learned | null)[]> {
   if (subjects.length === 0) return [];
-  const rows = await db.query(GET_LEARNED, [toList(subjects)]);
+  const rows = await db.query(GET_LEARNED, [subjects]);
   const known = new Map(rows.map((row) => [row["subject"] as string, toLearned(row)]));
   return subjects.map((subject) => known.get(subject) ?? null);
 }
@@ -132,8 +132,8 @@ async function addRuns(db: Connection, requests: readonly SettleRequest[]): Prom
   );
   const names = [...new Set(subjects.values())].toSorted();
   // The row must be there to be locked, and two runs at once must both count.
-  await db.query(CLAIM_LEARNED, [toList(names)]);
-  const locked = await db.query(`${GET_LEARNED} ORDER BY subject FOR UPDATE`, [toList(names)]);
+  await db.query(CLAIM_LEARNED, [names]);
+  const locked = await db.query(`${GET_LEARNED} ORDER BY subject FOR UPDATE`, [names]);
   const now = new Map(locked.map((row) => [row["subject"] as string, toLearned(row)]));
   for (const { id, gaps } of teaching) {
     const subject = subjects.get(id);

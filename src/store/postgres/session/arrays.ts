@@ -4,12 +4,12 @@
  */
 
 import type { SqlRow } from "../../../platform/platform.ts";
-import type { Connection, Param } from "./link.ts";
+import type { Connection, Param, Scalar } from "./link.ts";
 
 const SPECIAL = /["\\]/;
 const EVERY_SPECIAL = /["\\]/g;
 
-function element(value: Param | undefined): string | number {
+function element(value: Scalar | undefined): string | number {
   if (value === null || value === undefined) return "NULL";
   if (typeof value === "number") return value;
   if (typeof value === "boolean") return value ? "t" : "f";
@@ -18,11 +18,11 @@ function element(value: Param | undefined): string | number {
   return `"\\\\x${Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString("hex")}"`;
 }
 
-export function toList(values: readonly (Param | undefined)[]): string {
+export function toList(values: readonly (Scalar | undefined)[]): string {
   return `{${values.map(element).join(",")}}`;
 }
 
-export const idsOf = (rows: readonly { id?: unknown }[]): string => toList(rows.map(({ id }) => id as number));
+export const idsOf = (rows: readonly { id?: unknown }[]): number[] => rows.map(({ id }) => id as number);
 
 type ListType = "bigint" | "integer" | "double precision" | "text" | "boolean" | "bytea";
 type ListTypes = Readonly<Record<string, ListType>>;
@@ -30,7 +30,7 @@ type ListTypes = Readonly<Record<string, ListType>>;
 /** A statement for any number of records. */
 export interface RowsStatement<C extends ListTypes> {
   /** `more` are the parameters behind the lists. */
-  run(db: Connection, rows: readonly { [name in keyof C]?: Param }[], ...more: Param[]): Promise<SqlRow[]>;
+  run(db: Connection, rows: readonly { [name in keyof C]?: Scalar }[], ...more: Param[]): Promise<SqlRow[]>;
 }
 
 /** In its text, the types of the columns stand for the rows that are given, with their number `n`. */
@@ -45,13 +45,13 @@ export function perRow<const C extends ListTypes>(
   const sql = String.raw({ raw: text }, ...parts.map((part) => (typeof part === "string" ? part : given)));
   return {
     run(db, rows, ...more) {
-      const values = columns.map(([name]) => toList(rows.map((row) => row[name])));
+      const values = columns.map(([name]) => rows.map((row) => row[name]));
       return db.query(sql, [...values, ...more]);
     },
   };
 }
 
-type Column<T> = readonly [type: ListType, value: (record: T) => Param];
+type Column<T> = readonly [type: ListType, value: (record: T) => Scalar];
 
 /**
  * Many records as one parameter per column. Most batches say the same in most columns, and what is the same is sent once,
@@ -78,13 +78,13 @@ export class Columns<T> {
   }
 
   params(records: readonly T[]): Param[] {
-    const lists: string[] = [];
+    const lists: Param[] = [];
     const common: Param[] = [];
     for (const [index, [, value]] of this.#columns.entries()) {
       const values = records.map(value);
       const [first = null] = values;
       const same = index > 0 && values.every((other) => other === first);
-      lists.push(same ? "{}" : toList(values));
+      lists.push(same ? [] : values);
       if (index > 0) common.push(same ? first : null);
     }
     return [...lists, ...common];

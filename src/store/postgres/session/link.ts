@@ -7,9 +7,12 @@ import { Socket } from "node:net";
 import postgres from "postgres";
 import type { SqlRow, SqlValue } from "../../../platform/platform.ts";
 import { isConnectionLoss } from "../failure.ts";
+import { toList } from "./arrays.ts";
 import type { Target } from "./url.ts";
 
-export type Param = SqlValue | boolean;
+export type Scalar = SqlValue | boolean;
+/** A list is sent as an array. */
+export type Param = Scalar | readonly (Scalar | undefined)[];
 
 /** What statements are run on: a link, or a transaction on one. `lease.` in a text stands for the schema of the store. */
 export interface Connection {
@@ -269,6 +272,9 @@ function connected(socket: Socket, { host, port, connect_timeout_ms }: Target): 
 }
 
 async function run(sql: Pick<postgres.Sql, "unsafe">, text: string, params: readonly Param[]): Promise<SqlRow[]> {
-  const values = params.map((param) => (typeof param === "string" ? withoutNul(param) : param));
+  const values = params.map((param) => {
+    const value = Array.isArray(param) ? toList(param) : param;
+    return typeof value === "string" ? withoutNul(value) : value;
+  });
   return (await sql.unsafe(text, values as never[], { prepare: true })) as unknown as SqlRow[];
 }
