@@ -56,7 +56,7 @@ export const ENDS = new Columns<SettleRequest | RecoverRequest>({
   expires_at_ms: ["bigint", (request) => ("expires_at_ms" in request ? request.expires_at_ms : null)],
 });
 
-const JOB_COLUMNS = Object.keys(SHAPES.jobs.columns);
+const JOB_COLUMNS = SHAPES.jobs.names;
 
 /** Of a job that has just been granted, these are known. */
 const FRESH_COLUMNS = new Set(

@@ -190,6 +190,6 @@ function upkeep(calls: Calls, schema: string): Upkeep {
     // Autovacuum does it.
     tidy: async () => {},
     diagnose: async () => calls.plain((await import("./diagnose.ts")).diagnose)(schema),
-    transfer: async () => new (await import("./transfer.ts")).PostgresTransfer(calls.session),
+    transfer: async () => (await import("./transfer.ts")).postgresTransfer(calls.session),
   };
 }

@@ -8,7 +8,7 @@ import { SHAPES } from "../copy/transfer.ts";
 import { LONGEST_LEASE_MS, MOST_GRANTS } from "../shared/columns.ts";
 import { notPaused } from "./pause.ts";
 
-const NAMES = Object.keys(SHAPES.jobs.columns);
+const NAMES = SHAPES.jobs.names;
 const JOB_COLUMNS = NAMES.join(", ");
 
 const JOB_WITH_INPUT = `SELECT ${JOB_COLUMNS}, (SELECT data FROM inputs WHERE job_id = jobs.id) AS input FROM jobs`;

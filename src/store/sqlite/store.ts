@@ -21,7 +21,7 @@ import * as read from "./read.ts";
 import { expired, noteRecovery, recover, recovery } from "./recover.ts";
 import { retry } from "./retry.ts";
 import { learned, settle } from "./settle.ts";
-import { SqliteTransfer } from "./transfer.ts";
+import { sqliteTransfer } from "./transfer.ts";
 import { watchCommits } from "./watch.ts";
 import { saveWorker, workers } from "./workers.ts";
 import { RANK, type Rank, type Writer } from "./writer.ts";
@@ -186,6 +186,6 @@ function upkeep(calls: Calls): Upkeep {
       writer.outside(() => db.sql("PRAGMA wal_checkpoint(TRUNCATE)").all());
     },
     diagnose: async () => diagnose(db, location),
-    transfer: async () => new SqliteTransfer(db, writer, location),
+    transfer: async () => sqliteTransfer(db, writer, location),
   };
 }
