@@ -4,7 +4,7 @@ import type { SqlRow } from "../../platform/platform.ts";
 import { toJob, toProcess } from "../shared/rows.ts";
 import { byTurn, setAside } from "../shared/verdicts.ts";
 import type { AcquireRequest, Grant, SettleRequest } from "../store.ts";
-import type { Connection, Param } from "./session/link.ts";
+import type { Connection, Param } from "./session/session.ts";
 import { SQL } from "./statements.ts";
 
 /** Due jobs that are promoted in one commit: few enough that a beat never waits long behind it. */

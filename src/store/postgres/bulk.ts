@@ -4,7 +4,7 @@ import { LeaseError } from "../../core/errors.ts";
 import type { NewJob } from "../../core/job.ts";
 import type { BulkEnqueued, Enqueued } from "../store.ts";
 import { checkAll, enqueue, withIndex } from "./enqueue.ts";
-import type { Connection } from "./session/link.ts";
+import type { Connection } from "./session/session.ts";
 
 export async function enqueueAll(db: Connection, batches: AsyncIterable<readonly NewJob[]>): Promise<BulkEnqueued> {
   const ranges: [number, number][] = [];

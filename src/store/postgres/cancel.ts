@@ -5,7 +5,7 @@ import { cancelAnswer } from "../shared/verdicts.ts";
 import type { CancelAnswer } from "../store.ts";
 import { freeChildren } from "./dependencies.ts";
 import { idsOf } from "./session/arrays.ts";
-import type { Connection } from "./session/link.ts";
+import type { Connection } from "./session/session.ts";
 import { SQL } from "./statements.ts";
 
 const CANCEL = `UPDATE lease.jobs SET state = 'cancelled', finished_at_ms = (SELECT lease.now_ms()), reason = $2

@@ -11,7 +11,7 @@ import { LeaseError } from "../../core/errors.ts";
 import type { NewJob } from "../../core/job.ts";
 import { parentsOf } from "../shared/columns.ts";
 import { idsOf, perRow } from "./session/arrays.ts";
-import type { Connection } from "./session/link.ts";
+import type { Connection } from "./session/session.ts";
 
 const LOCK_PARENTS = `SELECT id, awaited, finished_at_ms IS NOT NULL AS finished FROM lease.jobs
   WHERE id = ANY ($1::bigint[]) ORDER BY id FOR NO KEY UPDATE`;

@@ -5,7 +5,7 @@ import type { SqlRow } from "../../platform/platform.ts";
 import type { Finding } from "../queries.ts";
 import { LOOKED_AT, damageFinding, finding, worstFirst } from "../shared/findings.ts";
 import { MIGRATIONS } from "./schema.ts";
-import type { Connection } from "./session/link.ts";
+import type { Connection } from "./session/session.ts";
 import { SELECT_WITHOUT_INPUT } from "./statements.ts";
 
 const OLD_SNAPSHOT_MS = 5 * 60_000;

@@ -13,7 +13,7 @@ import { acquire } from "./acquire.ts";
 import { cancelWaiting } from "./cancel.ts";
 import { addDependencies, freeChildren } from "./dependencies.ts";
 import { idsOf } from "./session/arrays.ts";
-import type { Connection } from "./session/link.ts";
+import type { Connection } from "./session/session.ts";
 import { settle, within } from "./settle.ts";
 import { NEW_JOBS, SQL } from "./statements.ts";
 

@@ -4,7 +4,7 @@ import type { SqlRow } from "../../platform/platform.ts";
 import { lossOf } from "../shared/verdicts.ts";
 import type { CheckpointRequest, ExtendAnswer, ExtendRequest, ProcessNote } from "../store.ts";
 import { idsOf } from "./session/arrays.ts";
-import type { Connection } from "./session/link.ts";
+import type { Connection } from "./session/session.ts";
 import { SQL } from "./statements.ts";
 
 /** A request for an extension, and when it was made: what it says of the past was true then. */

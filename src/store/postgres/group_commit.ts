@@ -17,8 +17,7 @@ import type {
 import { PROMOTE_LIMIT, acquire, promote, type Acquired } from "./acquire.ts";
 import { extend, inRounds, noteProcess, type TimedExtend } from "./extend.ts";
 import { appendLogs } from "./logs.ts";
-import type { Connection } from "./session/link.ts";
-import type { Session } from "./session/session.ts";
+import type { Connection, Session } from "./session/session.ts";
 import { settle, type EndWriter } from "./settle.ts";
 import { SQL } from "./statements.ts";
 

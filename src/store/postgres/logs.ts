@@ -4,7 +4,7 @@ import type { LogChunk } from "../../core/records.ts";
 import type { SqlRow } from "../../platform/platform.ts";
 import type { LogQuery } from "../queries.ts";
 import type { LogWrite } from "../store.ts";
-import type { Connection } from "./session/link.ts";
+import type { Connection } from "./session/session.ts";
 import { SQL } from "./statements.ts";
 
 export async function appendLogs(db: Connection, writes: readonly LogWrite[]): Promise<void> {

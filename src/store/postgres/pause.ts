@@ -1,6 +1,6 @@
 /** Paused queues: what runs goes on, and nobody acquires from them. */
 
-import type { Connection } from "./session/link.ts";
+import type { Connection } from "./session/session.ts";
 
 /** How whoever looks for the next job skips them. */
 export const isPaused = (queue: string) =>

@@ -10,7 +10,7 @@ import { trimFrom } from "../shared/verdicts.ts";
 import { select } from "./read.ts";
 import { lockMeta } from "./schema.ts";
 import { toList } from "./session/arrays.ts";
-import type { Connection } from "./session/link.ts";
+import type { Connection } from "./session/session.ts";
 import { SQL } from "./statements.ts";
 
 function old({ states, older_than_ms, ...selection }: PruneQuery) {

@@ -14,7 +14,7 @@ import type {
 import { Conditions, SHOWN, narrowCheckpoints, narrowList, orderOf } from "../shared/filters.ts";
 import { toAttempt, toCheckpoint, toJob } from "../shared/rows.ts";
 import { toList } from "./session/arrays.ts";
-import type { Connection } from "./session/link.ts";
+import type { Connection } from "./session/session.ts";
 import { SELECT_JOB, SQL } from "./statements.ts";
 
 /** With placeholders and lists as this engine has them. */

@@ -11,7 +11,7 @@ import { inRounds } from "./extend.ts";
 import { lastLogs } from "./logs.ts";
 import { lockMeta } from "./schema.ts";
 import { idsOf } from "./session/arrays.ts";
-import type { Connection } from "./session/link.ts";
+import type { Connection } from "./session/session.ts";
 import { endAll, type EndWriter } from "./settle.ts";
 import { SELECT_JOB, SQL } from "./statements.ts";
 

@@ -7,7 +7,7 @@
 import type { StateName } from "../../core/job.ts";
 import { retryAnswer } from "../shared/verdicts.ts";
 import type { RetryAnswer } from "../store.ts";
-import type { Connection } from "./session/link.ts";
+import type { Connection } from "./session/session.ts";
 import { SQL } from "./statements.ts";
 
 const RETRY = `UPDATE lease.jobs SET state = 'pending', run_at_ms = (SELECT lease.now_ms()), failures = 0,

@@ -14,8 +14,7 @@
 import type { GenericSchema, InferOutput } from "valibot";
 import { LeaseError } from "../../core/errors.ts";
 import { fromJson } from "../shared/schemas.ts";
-import type { Connection } from "./session/link.ts";
-import type { Session } from "./session/session.ts";
+import type { Connection, Session } from "./session/session.ts";
 import type { Target } from "./session/url.ts";
 import { SQL } from "./statements.ts";
 

@@ -10,7 +10,7 @@ import type { SettleAnswer, SettleRequest } from "../store.ts";
 import { freeChildren } from "./dependencies.ts";
 import { fences, inRounds } from "./extend.ts";
 import { idsOf } from "./session/arrays.ts";
-import type { Connection } from "./session/link.ts";
+import type { Connection } from "./session/session.ts";
 import { ENDS, SQL } from "./statements.ts";
 
 type Work<T> = (db: Connection, again: boolean) => Promise<T>;

@@ -18,8 +18,7 @@ import { pausedQueues, setPaused } from "./pause.ts";
 import * as read from "./read.ts";
 import { expired, noteRecovery, recover, recovery } from "./recover.ts";
 import { retry } from "./retry.ts";
-import type { Connection } from "./session/link.ts";
-import type { CallOptions, Session } from "./session/session.ts";
+import type { CallOptions, Connection, Session } from "./session/session.ts";
 import { Notifications, type Notice } from "./watch.ts";
 import { saveWorker, workers } from "./workers.ts";
 

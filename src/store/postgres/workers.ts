@@ -5,7 +5,7 @@
 
 import type { WorkerRecord } from "../../core/records.ts";
 import { toWorker, workerColumns } from "../shared/rows.ts";
-import type { Connection } from "./session/link.ts";
+import type { Connection } from "./session/session.ts";
 
 const SAVE = `INSERT INTO lease.workers (id, name, host, boot_id, pid, pid_started, version, queues, slots,
     started_at_ms, seen_at_ms, stopped_at_ms, ended, draining, completed, failed, task)

@@ -4,7 +4,7 @@
  */
 
 import type { SqlRow } from "../../../platform/platform.ts";
-import type { Connection, Param, Scalar } from "./link.ts";
+import type { Connection, Param, Scalar } from "./session.ts";
 
 const SPECIAL = /["\\]/;
 const EVERY_SPECIAL = /["\\]/g;
