@@ -11,7 +11,7 @@ import { enqueueAll, onlyOnce } from "./bulk.ts";
 import { cancel, cancelRequests } from "./cancel.ts";
 import { checkAll, enqueue, insertPlain, isPlain } from "./enqueue.ts";
 import { checkpoint } from "./extend.ts";
-import { GroupCommit, GroupedVerbs, QUICK, endWriter } from "./group_commit.ts";
+import { GroupCommit, QUICK, endWriter, groupedVerbs } from "./group_commit.ts";
 import { learned } from "./settle.ts";
 import { logs } from "./logs.ts";
 import { pausedQueues, setPaused } from "./pause.ts";
@@ -31,17 +31,15 @@ type Verb<A extends unknown[], T> = (db: Connection, ...args: A) => Promise<T>;
 /** How verbs are carried out. */
 class Calls {
   readonly session: Session;
-  readonly grouped: GroupedVerbs;
+  readonly grouped: ReturnType<typeof groupedVerbs>;
   readonly notifications: Notifications;
-  readonly newNumber: () => number;
   #unfinished = 0;
   #idle: (() => void)[] = [];
 
   constructor(session: Session, schema: string, clock: Clock, random: Random) {
     this.session = session;
     this.notifications = new Notifications(session, schema, clock, random);
-    this.grouped = new GroupedVerbs(session, clock, () => this.notifications.send("urgent"));
-    this.newNumber = () => Math.floor(random() * Number.MAX_SAFE_INTEGER);
+    this.grouped = groupedVerbs(session, clock, random, this.notifications.send);
   }
 
   /** As one statement, or several that need no transaction. */
@@ -117,20 +115,8 @@ function producer(calls: Calls): Producer {
 }
 
 function holder(calls: Calls): Holder {
-  const { grouped, notifications } = calls;
   return {
-    acquire: (request) => grouped.acquire(request, calls.newNumber),
-    extend: (requests) => grouped.extend(requests),
-    noteProcess: (requests) => grouped.noteProcess(requests),
-    async appendLogs(requests) {
-      await grouped.appendLogs(requests);
-      notifications.send("other");
-    },
-    async settle(requests, { within_ms } = { within_ms: 0 }) {
-      const answers = await grouped.settle(requests, within_ms);
-      notifications.send(requests.some(({ change }) => change.state.name === "pending") ? "urgent" : "other");
-      return answers;
-    },
+    ...calls.grouped.holder,
     checkpoint: calls.plain(checkpoint, QUICK),
     cancelRequests: calls.plain(cancelRequests, QUICK),
     // Nobody waits for that, and many do it all the time.

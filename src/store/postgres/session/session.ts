@@ -286,13 +286,12 @@ function bound(param: Param): Scalar {
 }
 
 export interface SessionOptions {
-  target: Target;
   clock: Clock;
   random: Random;
   /** How long a call keeps trying while the database can't be reached. */
-  retry_limit_ms: number;
+  retry_limit_ms?: number;
   /** How long an answer may take; for tests of peers that give none. */
-  answer_timeout_ms?: number | undefined;
+  answer_timeout_ms?: number;
 }
 
 export interface CallOptions {
@@ -302,18 +301,21 @@ export interface CallOptions {
   once?: boolean;
 }
 
+const DEFAULT_RETRY_LIMIT_MS = 30_000;
 const FIRST_PAUSE_MS = 20;
 const LONGEST_PAUSE_MS = 2_000;
 
 export class Session {
   readonly location: string;
+  readonly #target: Target;
   readonly #options: SessionOptions;
   readonly #first: Link;
   #second: Link | null = null;
   #closed = false;
 
-  constructor(options: SessionOptions) {
-    this.location = options.target.location;
+  constructor(target: Target, options: SessionOptions) {
+    this.location = target.location;
+    this.#target = target;
     this.#options = options;
     this.#first = this.link();
   }
@@ -324,7 +326,7 @@ export class Session {
 
   /** A connection of one's own. */
   link(listener: Listener | null = null): Link {
-    return new Link(this.#options.target, this.#options.answer_timeout_ms ?? ANSWER_TIMEOUT_MS, listener);
+    return new Link(this.#target, this.#options.answer_timeout_ms ?? ANSWER_TIMEOUT_MS, listener);
   }
 
   /** `again`: an earlier try may have been carried out. */
@@ -351,7 +353,7 @@ export class Session {
   }
 
   async #retrying<T>(work: (link: Link, again: boolean) => Promise<T>, options: CallOptions): Promise<T> {
-    const { clock, random, retry_limit_ms } = this.#options;
+    const { clock, random, retry_limit_ms = DEFAULT_RETRY_LIMIT_MS } = this.#options;
     const deadline_ms = clock.mono_ms() + retry_limit_ms;
     let again = false;
     for (let pause_ms = FIRST_PAUSE_MS; ; pause_ms = Math.min(2 * pause_ms, LONGEST_PAUSE_MS)) {
