@@ -5,12 +5,11 @@
 import type { Clock } from "../../core/clock.ts";
 import type { Holder, Producer, Reader, Store, Sweeper, Upkeep } from "../store.ts";
 import { acquire, acquireOne, isDue, mayAcquire, promote } from "./acquire.ts";
-import { enqueueAll } from "./bulk.ts";
 import { cancel, cancelRequests } from "./cancel.ts";
 import { isSteady, noticeClockJump } from "./clock_jump.ts";
 import { Database, type Connection } from "./connection.ts";
 import { diagnose } from "./diagnose.ts";
-import { enqueue } from "./enqueue.ts";
+import { enqueue, enqueueAll } from "./enqueue.ts";
 import { checkpoint, extend, noteProcess } from "./extend.ts";
 import { explain } from "./failure.ts";
 import { sameFile } from "./location.ts";
