@@ -10,7 +10,6 @@ export const ONLY_IN_ONE: Readonly<Record<string, string>> = {
   "src/store/sqlite/connection.ts": "a file is opened and configured by whoever uses it",
   "src/store/sqlite/location.ts": "a file can lie where it must not",
   "src/store/sqlite/clock_jump.ts": "its clock is this machine's, which can be set",
-  "src/store/sqlite/insert.ts": "what a quick enqueue loads, and no more",
   "src/store/sqlite/quick_enqueue.ts": "a file can be written without asking anybody",
   "src/store/postgres/session/": "the way to a server: links, addresses, passwords, lists as parameters",
   "src/store/postgres/group_commit.ts": "what slots ask at the same time shares a round trip",

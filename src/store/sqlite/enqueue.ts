@@ -7,10 +7,16 @@ import type { SqlValue } from "../../platform/platform.ts";
 import { isBlocked, settingsColumn } from "../shared/columns.ts";
 import { answersWhenDone, replaces } from "../shared/verdicts.ts";
 import type { BulkEnqueued, Enqueued } from "../store.ts";
+import { cancelWaiting } from "./cancel.ts";
 import type { Database } from "./connection.ts";
-import { addDependencies, freeChildren } from "./dependencies.ts";
-import { ENQUEUE_SQL, jobColumns } from "./insert.ts";
+import { addDependencies } from "./dependencies.ts";
+import { INSERT_JOB, jobColumns } from "./quick_enqueue.ts";
 import type { Step } from "./writer.ts";
+
+const INSERT_INPUT = "INSERT INTO inputs (job_id, data) VALUES (?1, ?2)";
+const LIVE_BY_KEY = `SELECT id, state FROM jobs
+  WHERE key = ?1 AND state IN ('blocked', 'scheduled', 'pending', 'running')`;
+const NEWEST_BY_KEY = "SELECT id, state FROM jobs WHERE key = ?1 ORDER BY id DESC LIMIT 1";
 
 export function enqueue(db: Database, jobs: readonly NewJob[], done_answers = false): Enqueued[] {
   const now_ms = db.now_ms();
@@ -19,14 +25,13 @@ export function enqueue(db: Database, jobs: readonly NewJob[], done_answers = fa
 
 function enqueueOne(db: Database, job: NewJob, now_ms: number, done_answers = false): Enqueued {
   checkNewJob(job);
-  const live = job.key === null ? null : db.sql(ENQUEUE_SQL.liveByKey).get(job.key);
+  const live = job.key === null ? null : db.sql(LIVE_BY_KEY).get(job.key);
   if (live !== null) {
     const id = live["id"] as number;
     if (!replaces(job, { id, state: live["state"] as StateName })) return { id, created: false };
-    db.sql(ENQUEUE_SQL.cancelWaiting).run(id, now_ms, `replaced by a new job with key ${job.key}`);
-    freeChildren(db, id, now_ms);
+    cancelWaiting(db, id, now_ms, `replaced by a new job with key ${job.key}`);
   } else if (done_answers && job.key !== null) {
-    const done = db.sql(ENQUEUE_SQL.newestByKey).get(job.key);
+    const done = db.sql(NEWEST_BY_KEY).get(job.key);
     if (done !== null && answersWhenDone(done["state"] as StateName))
       return { id: done["id"] as number, created: false };
   }
@@ -34,8 +39,8 @@ function enqueueOne(db: Database, job: NewJob, now_ms: number, done_answers = fa
 }
 
 function insert(db: Database, job: NewJob, now_ms: number): number {
-  const { last_id } = db.sql(ENQUEUE_SQL.insertJob).run(...jobColumns(job, now_ms));
-  if (job.input !== null) db.sql(ENQUEUE_SQL.insertInput).run(last_id, job.input);
+  const { last_id } = db.sql(INSERT_JOB).run(...jobColumns(job, now_ms));
+  if (job.input !== null) db.sql(INSERT_INPUT).run(last_id, job.input);
   if (isBlocked(job)) addDependencies(db, last_id, job, now_ms);
   return last_id;
 }
@@ -44,7 +49,7 @@ const ROWS = 100;
 
 /** One statement for `ROWS` jobs; `row` answers the placeholders of each. */
 function insertRows(row: (one: string, index: number) => string): string {
-  const [into = "", one = ""] = ENQUEUE_SQL.insertJob.split(" VALUES ");
+  const [into = "", one = ""] = INSERT_JOB.split(" VALUES ");
   return `${into} VALUES ${Array.from({ length: ROWS }, (_, index) => row(one, index)).join(", ")}`;
 }
 
@@ -113,10 +118,7 @@ class Bulk {
   /** Nothing that was there before, or waits here, has a say about it. */
   #mayWait(job: NewJob): boolean {
     if (isBlocked(job)) return false;
-    return (
-      job.key === null ||
-      (!this.#waiting_keys.has(job.key) && this.#db.sql(ENQUEUE_SQL.liveByKey).get(job.key) === null)
-    );
+    return job.key === null || (!this.#waiting_keys.has(job.key) && this.#db.sql(LIVE_BY_KEY).get(job.key) === null);
   }
 
   #wait(job: NewJob): void {
@@ -132,7 +134,7 @@ class Bulk {
     const first_id = last_id - jobs.length + 1;
     for (let i = 0; i < jobs.length; i++) {
       const input = jobs[i]?.input ?? null;
-      if (input !== null) this.#db.sql(ENQUEUE_SQL.insertInput).run(first_id + i, input);
+      if (input !== null) this.#db.sql(INSERT_INPUT).run(first_id + i, input);
     }
     this.#note(first_id, last_id, jobs.length);
     this.#waiting = [];
@@ -161,7 +163,7 @@ class Bulk {
 
   #insertEach(jobs: readonly NewJob[]): number {
     let last_id = 0;
-    for (const job of jobs) ({ last_id } = this.#db.sql(ENQUEUE_SQL.insertJob).run(...jobColumns(job, this.#now_ms)));
+    for (const job of jobs) ({ last_id } = this.#db.sql(INSERT_JOB).run(...jobColumns(job, this.#now_ms)));
     return last_id;
   }
 

@@ -3,7 +3,7 @@
 import { isHeldBy, lossOf } from "../shared/verdicts.ts";
 import type { CheckpointRequest, ExtendAnswer, ExtendRequest, ProcessNote } from "../store.ts";
 import type { Database } from "./connection.ts";
-import { ENQUEUE_SQL } from "./insert.ts";
+import { fenceOf } from "./dependencies.ts";
 import { SQL } from "./statements.ts";
 
 export function extend(db: Database, requests: readonly ExtendRequest[]): ExtendAnswer[] {
@@ -16,7 +16,7 @@ export function extend(db: Database, requests: readonly ExtendRequest[]): Extend
     const { progress = null, message = null } = request;
     const floor_ms = now_ms - (request.jumped_ms ?? 0);
     const row = db.sql(SQL.extend).get(id, token, wanted_ms, beat_at_ms, progress, message, now_ms, at_least, floor_ms);
-    if (row === null) return { status: lossOf(db.sql(ENQUEUE_SQL.fence).get(id), token) };
+    if (row === null) return { status: lossOf(fenceOf(db, id), token) };
     db.sql(SQL.countBeats).run(id, token, request.beats);
     const expires_at_ms = row["expires_at_ms"] as number;
     return { status: "extended", expires_at_ms, cancel_requested: row["cancel_requested_at_ms"] !== null };
@@ -29,7 +29,7 @@ export function checkpoint(
 ): ("accepted" | "expired" | "conflict")[] {
   const now_ms = db.now_ms();
   return requests.map((request) => {
-    const row = db.sql(ENQUEUE_SQL.fence).get(request.id);
+    const row = fenceOf(db, request.id);
     const holds = isHeldBy(row, request) && (row?.["expires_at_ms"] as number) >= now_ms;
     if (!holds) return lossOf(row, request.token);
     db.sql(SQL.insertCheckpoint).run(request.id, "progress", request.token, now_ms, request.text);

@@ -7,15 +7,14 @@ import { stateColumns, toLearned } from "../shared/rows.ts";
 import { auditText, isHeldBy, lossOf } from "../shared/verdicts.ts";
 import type { SettleAnswer, SettleRequest } from "../store.ts";
 import type { Database } from "./connection.ts";
-import { freeChildren } from "./dependencies.ts";
-import { ENQUEUE_SQL } from "./insert.ts";
+import { fenceOf, freeChildren } from "./dependencies.ts";
 import { SQL } from "./statements.ts";
 
 export function settle(db: Database, requests: readonly SettleRequest[]): SettleAnswer[] {
   const now_ms = db.now_ms();
   return requests.map((request) => {
     if (endJob(db, request, now_ms)) return { status: "applied" };
-    const row = db.sql(ENQUEUE_SQL.fence).get(request.id);
+    const row = fenceOf(db, request.id);
     if (isHeldBy(row, request)) return { status: "cancelling" };
     if (row !== null) audit(db, request, now_ms, true);
     return { status: "stale", reason: lossOf(row, request.token) };

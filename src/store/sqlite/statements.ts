@@ -104,9 +104,6 @@ export const SQL = {
   expired: `${HELD} AND jobs.expires_at_ms < ?1 ${BY_END}`,
   expiredOrHeldBy: `${HELD} AND (jobs.expires_at_ms < ?1 OR jobs.holder IN (SELECT value FROM json_each(?5))) ${BY_END}`,
 
-  cancelRequests: `SELECT id, token FROM jobs
-    WHERE holder = ?1 AND state = 'running' AND cancel_requested_at_ms IS NOT NULL`,
-
   job: `${JOB_WITH_INPUT} WHERE id = ?1`,
   attempts: "SELECT * FROM attempts WHERE job_id = ?1 ORDER BY attempt",
   deleteJob: "DELETE FROM jobs WHERE id = ?1",
