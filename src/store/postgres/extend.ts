@@ -1,6 +1,8 @@
-/** What a holder says while its job runs: that it lives, how far it is, and which process it is. */
+/** What a holder says: that its job lives, how far that is, which process it is, and what it is itself. */
 
+import type { WorkerRecord } from "../../core/records.ts";
 import type { SqlRow } from "../../platform/platform.ts";
+import { WORKER_COLUMNS, workerColumns } from "../shared/rows.ts";
 import { lossOf } from "../shared/verdicts.ts";
 import type { CheckpointRequest, ExtendAnswer, ExtendRequest, ProcessNote } from "../store.ts";
 import { idsOf } from "./session/arrays.ts";
@@ -84,4 +86,14 @@ export async function checkpoint(
 
 export async function noteProcess(db: Connection, notes: readonly ProcessNote[]): Promise<void> {
   await SQL.noteProcess.run(db, notes);
+}
+
+const SAVE_WORKER = `INSERT INTO lease.workers (${WORKER_COLUMNS.join(", ")})
+  VALUES (${WORKER_COLUMNS.map((_, index) => `$${index + 1}`).join(", ")})
+  ON CONFLICT (id) DO UPDATE SET slots = excluded.slots, seen_at_ms = excluded.seen_at_ms,
+    stopped_at_ms = excluded.stopped_at_ms, ended = excluded.ended, draining = excluded.draining,
+    completed = excluded.completed, failed = excluded.failed`;
+
+export async function saveWorker(db: Connection, worker: WorkerRecord): Promise<void> {
+  await db.query(SAVE_WORKER, workerColumns(worker));
 }

@@ -1,7 +1,7 @@
-/** Questions about jobs. Reads never wait for writers: each statement has its own snapshot. */
+/** Questions about jobs and workers. Reads never wait for writers: each statement has its own snapshot. */
 
 import type { Job } from "../../core/job.ts";
-import type { AttemptRecord, Checkpoint, QueueCount } from "../../core/records.ts";
+import type { AttemptRecord, Checkpoint, QueueCount, WorkerRecord } from "../../core/records.ts";
 import type {
   Backlog,
   BacklogQuery,
@@ -12,7 +12,7 @@ import type {
   UnmetDependency,
 } from "../queries.ts";
 import { Conditions, SHOWN, narrowCheckpoints, narrowList, orderOf } from "../shared/filters.ts";
-import { toAttempt, toCheckpoint, toJob } from "../shared/rows.ts";
+import { toAttempt, toCheckpoint, toJob, toWorker } from "../shared/rows.ts";
 import { toList } from "./session/arrays.ts";
 import type { Connection } from "./session/session.ts";
 import { SELECT_JOB, SQL } from "./statements.ts";
@@ -115,4 +115,12 @@ const LEASES = `SELECT count(*) AS held, count(*) FILTER (WHERE expires_at_ms < 
 export async function leaseHealth(db: Connection): Promise<LeaseHealth> {
   const [row] = await db.query(LEASES);
   return row as unknown as LeaseHealth;
+}
+
+const WORKERS = `SELECT * FROM lease.workers ORDER BY stopped_at_ms IS NOT NULL, started_at_ms, id COLLATE "C"`;
+const WORKERS_LIVE_ON = "SELECT * FROM lease.workers WHERE host = $1 AND stopped_at_ms IS NULL";
+
+export async function workers(db: Connection, query?: { live_on: string }): Promise<WorkerRecord[]> {
+  const rows = await (query === undefined ? db.query(WORKERS) : db.query(WORKERS_LIVE_ON, [query.live_on]));
+  return rows.map(toWorker);
 }

@@ -9,7 +9,7 @@ import type { EnqueueOptions, Enqueued, Holder, Producer, Reader, Store, Sweeper
 import { promoteAll } from "./acquire.ts";
 import { cancel, cancelRequests } from "./cancel.ts";
 import { checkAll, enqueue, enqueueAll, insertPlain, isPlain, onlyOnce } from "./enqueue.ts";
-import { checkpoint } from "./extend.ts";
+import { checkpoint, saveWorker } from "./extend.ts";
 import { GroupCommit, QUICK, endWriter, groupedVerbs } from "./group_commit.ts";
 import { learned } from "./settle.ts";
 import { logs } from "./logs.ts";
@@ -19,7 +19,6 @@ import { expired, noteRecovery, recover, recovery } from "./recover.ts";
 import { retry } from "./retry.ts";
 import type { CallOptions, Connection, Session } from "./session/session.ts";
 import { Notifications, type Notice } from "./watch.ts";
-import { saveWorker, workers } from "./workers.ts";
 
 const ONCE = { once: true };
 /** More jobs than this in one call have a transaction of their own. */
@@ -159,7 +158,7 @@ function reader(calls: Calls): Reader {
     backlog: calls.plain(read.backlog),
     topPriority: calls.plain(read.topPriority, QUICK),
     nextDue: calls.plain(read.nextDue, QUICK),
-    workers: calls.plain(workers),
+    workers: calls.plain(read.workers),
     recovery: calls.plain(recovery),
     watch: (changed) => calls.notifications.watch(changed),
   };

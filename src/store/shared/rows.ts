@@ -143,25 +143,12 @@ export function toLearned(row: SqlRow): Learned | null {
   return damage === null ? conclude(values.runs, values.gaps) : null;
 }
 
-export function workerColumns(worker: WorkerRecord): SqlValue[] {
-  const { process } = worker;
-  return [
-    worker.id,
-    worker.name,
-    worker.host,
-    process.boot_id,
-    process.pid,
-    process.pid_started,
-    worker.version,
-    worker.queues === null ? null : JSON.stringify(worker.queues),
-    worker.slots,
-    worker.started_at_ms,
-    worker.seen_at_ms,
-    worker.stopped_at_ms,
-    worker.ended,
-    worker.draining ? 1 : 0,
-    worker.completed,
-    worker.failed,
-    worker.task,
-  ];
+/** As a worker is saved. */
+export const WORKER_COLUMNS: readonly string[] = Object.keys({ ...PROCESS.instead, ...WORKER.instead });
+
+/** In the same order. */
+export function workerColumns({ process, queues, draining, ...rest }: WorkerRecord): SqlValue[] {
+  const texts = { queues: queues === null ? null : JSON.stringify(queues), draining: draining ? 1 : 0 };
+  const columns: Readonly<Record<string, SqlValue>> = { ...rest, ...process, ...texts };
+  return WORKER_COLUMNS.map((name) => columns[name] ?? null);
 }

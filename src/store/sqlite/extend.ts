@@ -1,5 +1,7 @@
-/** What a holder says while its job runs: that it lives, how far it is, and which process it is. */
+/** What a holder says: that its job lives, how far that is, which process it is, and what it is itself. */
 
+import type { WorkerRecord } from "../../core/records.ts";
+import { WORKER_COLUMNS, workerColumns } from "../shared/rows.ts";
 import { isHeldBy, lossOf } from "../shared/verdicts.ts";
 import type { CheckpointRequest, ExtendAnswer, ExtendRequest, ProcessNote } from "../store.ts";
 import type { Database } from "./connection.ts";
@@ -41,4 +43,14 @@ export function noteProcess(db: Database, notes: readonly ProcessNote[]): void {
   for (const { id, token, boot_id, pid, pid_started } of notes) {
     db.sql(SQL.noteProcess).run(id, token, boot_id, pid, pid_started);
   }
+}
+
+const SAVE_WORKER = `INSERT INTO workers (${WORKER_COLUMNS.join(", ")})
+  VALUES (${WORKER_COLUMNS.map((_, index) => `?${index + 1}`).join(", ")})
+  ON CONFLICT (id) DO UPDATE SET slots = excluded.slots, seen_at_ms = excluded.seen_at_ms,
+    stopped_at_ms = excluded.stopped_at_ms, ended = excluded.ended, draining = excluded.draining,
+    completed = excluded.completed, failed = excluded.failed`;
+
+export function saveWorker(db: Database, worker: WorkerRecord): void {
+  db.sql(SAVE_WORKER).run(...workerColumns(worker));
 }

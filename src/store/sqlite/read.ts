@@ -1,12 +1,12 @@
 /**
- * Questions about jobs. Reads never wait for writers: WAL gives each its own snapshot.
+ * Questions about jobs and workers. Reads never wait for writers: WAL gives each its own snapshot.
  *
  * Which way to a list is the shortest is decided here and not by the engine, which does not know that most jobs have
  * ended and few run: left alone it walks through all ids because the answer is wanted in their order.
  */
 
 import type { Job, ShownState } from "../../core/job.ts";
-import type { AttemptRecord, Checkpoint, QueueCount } from "../../core/records.ts";
+import type { AttemptRecord, Checkpoint, QueueCount, WorkerRecord } from "../../core/records.ts";
 import type {
   Backlog,
   BacklogQuery,
@@ -17,7 +17,7 @@ import type {
   UnmetDependency,
 } from "../queries.ts";
 import { Conditions, SHOWN, SORT_COLUMNS, narrowCheckpoints, narrowList, orderOf } from "../shared/filters.ts";
-import { toAttempt, toCheckpoint, toJob } from "../shared/rows.ts";
+import { toAttempt, toCheckpoint, toJob, toWorker } from "../shared/rows.ts";
 import { firstReady } from "./acquire.ts";
 import type { Database } from "./connection.ts";
 import { SELECT_JOB, SQL } from "./statements.ts";
@@ -192,4 +192,12 @@ export function backlog(db: Database, { queues, task }: BacklogQuery): Backlog {
     waiting: (row?.["scheduled"] as number) - retrying + (row?.["blocked"] as number),
     next_due_ms: row?.["next_due_ms"] as number | null,
   };
+}
+
+const WORKERS = "SELECT * FROM workers ORDER BY stopped_at_ms IS NOT NULL, started_at_ms, id";
+const WORKERS_LIVE_ON = "SELECT * FROM workers WHERE host = ?1 AND stopped_at_ms IS NULL";
+
+export function workers(db: Database, query?: { live_on: string }): WorkerRecord[] {
+  const rows = query === undefined ? db.sql(WORKERS).all() : db.sql(WORKERS_LIVE_ON).all(query.live_on);
+  return rows.map(toWorker);
 }

@@ -10,7 +10,7 @@ import { isSteady, noticeClockJump } from "./clock_jump.ts";
 import { Database, type Connection } from "./connection.ts";
 import { diagnose } from "./diagnose.ts";
 import { enqueue, enqueueAll } from "./enqueue.ts";
-import { checkpoint, extend, noteProcess } from "./extend.ts";
+import { checkpoint, extend, noteProcess, saveWorker } from "./extend.ts";
 import { explain } from "./failure.ts";
 import { sameFile } from "./location.ts";
 import { appendLogs, logs } from "./logs.ts";
@@ -22,7 +22,6 @@ import { retry } from "./retry.ts";
 import { learned, settle } from "./settle.ts";
 import { sqliteTransfer } from "./transfer.ts";
 import { watchCommits } from "./watch.ts";
-import { saveWorker, workers } from "./workers.ts";
 import { RANK, type Rank, type Writer } from "./writer.ts";
 
 const TIDY_WAL_BYTES = 4 * 1024 * 1024;
@@ -157,7 +156,7 @@ function reader(calls: Calls): Reader {
     backlog: calls.read(read.backlog),
     topPriority: calls.read(read.topPriority),
     nextDue: calls.read(read.nextDue),
-    workers: calls.read(workers),
+    workers: calls.read(read.workers),
     recovery: calls.read(recovery),
     watch(changed) {
       const stop = watchCommits(calls.location, calls.db, changed);
