@@ -13,7 +13,7 @@
 
 import type { GenericSchema, InferOutput } from "valibot";
 import { LeaseError } from "../../core/errors.ts";
-import { fromJson } from "../shared/schemas.ts";
+import { fromJson } from "../shared/rows.ts";
 import type { Connection, Session } from "./session/session.ts";
 import type { Target } from "./session/url.ts";
 import { SQL } from "./statements.ts";

@@ -3,8 +3,9 @@
  * store, so that a sweep that begins after a jump knows of it as well. A sleep of the machine counts as one.
  */
 
+import * as v from "valibot";
 import { JUMP_MS, type MachineTime } from "../../core/clock.ts";
-import { CLOCK_SEEN, fromJson } from "../shared/schemas.ts";
+import { finite, fromJson } from "../shared/rows.ts";
 import type { Database } from "./connection.ts";
 import { SQL } from "./statements.ts";
 
@@ -13,14 +14,15 @@ interface Reading extends MachineTime {
   hold_ms: number;
 }
 
-interface Seen {
-  boot_id: string;
+const CLOCK_SEEN = v.object({
+  boot_id: v.string(),
   /** When the machine was booted, by its clock of now. */
-  booted_at_ms: number;
-  suspends: number;
+  booted_at_ms: finite,
+  suspends: finite,
   /** In time since boot. */
-  jumped_at_ms: number | null;
-}
+  jumped_at_ms: v.nullable(finite),
+});
+type Seen = v.InferOutput<typeof CLOCK_SEEN>;
 
 const NAME = "clock";
 
@@ -32,7 +34,7 @@ const CUT_LEASES = `UPDATE jobs SET expires_at_ms = ?1 + granted.lease_ms, last_
 const MOVE_RETRIES = "UPDATE jobs SET run_at_ms = run_at_ms + ?1 WHERE state = 'scheduled' AND token > 0";
 
 function seen(db: Database, boot_id: string): Seen | null {
-  const last: Seen | null = fromJson(CLOCK_SEEN, db.sql(SQL.getMeta).get(NAME)?.["value"]);
+  const last = fromJson(CLOCK_SEEN, db.sql(SQL.getMeta).get(NAME)?.["value"]);
   return last?.boot_id === boot_id ? last : null;
 }
 
