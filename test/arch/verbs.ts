@@ -7,7 +7,6 @@ const ENGINES = ["src/store/sqlite/", "src/store/postgres/"] as const;
 /** What only one engine has, and why. A folder stands for all that is in it. */
 export const ONLY_IN_ONE: Readonly<Record<string, string>> = {
   "src/store/sqlite/writer.ts": "one process writes by one queue; a server has its own",
-  "src/store/sqlite/connection.ts": "a file is opened and configured by whoever uses it",
   "src/store/sqlite/location.ts": "a file can lie where it must not",
   "src/store/sqlite/clock_jump.ts": "its clock is this machine's, which can be set",
   "src/store/sqlite/quick_enqueue.ts": "a file can be written without asking anybody",

@@ -2,7 +2,7 @@
 
 import { cancelAnswer } from "../shared/verdicts.ts";
 import type { CancelAnswer } from "../store.ts";
-import type { Database } from "./connection.ts";
+import type { Database } from "./open.ts";
 import { freeChildren, stateOf } from "./dependencies.ts";
 
 const CANCEL = `UPDATE jobs SET state = 'cancelled', finished_at_ms = ?2, reason = ?3

@@ -6,7 +6,7 @@
 import * as v from "valibot";
 import { JUMP_MS, type MachineTime } from "../../core/clock.ts";
 import { finite, fromJson } from "../shared/rows.ts";
-import type { Database } from "./connection.ts";
+import type { Database } from "./open.ts";
 import { SQL } from "./statements.ts";
 
 interface Reading extends MachineTime {

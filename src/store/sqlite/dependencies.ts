@@ -7,7 +7,7 @@ import { LeaseError } from "../../core/errors.ts";
 import type { NewJob, StateName } from "../../core/job.ts";
 import type { SqlRow } from "../../platform/platform.ts";
 import { parentsOf, type DependencyKind } from "../shared/columns.ts";
-import type { Database } from "./connection.ts";
+import type { Database } from "./open.ts";
 
 const INSERT = "INSERT INTO dependencies (job_id, parent_id, kind) VALUES (?1, ?2, ?3)";
 const CHILDREN = "SELECT job_id, kind FROM dependencies WHERE parent_id = ?1 ORDER BY job_id";

@@ -6,7 +6,7 @@ import type { StateName } from "../../core/job.ts";
 import type { SqlRow } from "../../platform/platform.ts";
 import type { Finding } from "../queries.ts";
 import { LOOKED_AT, damageFinding, finding, worstFirst } from "../shared/findings.ts";
-import type { Database } from "./connection.ts";
+import type { Database } from "./open.ts";
 import { fileSystemName } from "./location.ts";
 import { MIGRATIONS } from "./schema.ts";
 import { SELECT_WITHOUT_INPUT } from "./statements.ts";

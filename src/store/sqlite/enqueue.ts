@@ -8,7 +8,7 @@ import { isBlocked, settingsColumn } from "../shared/columns.ts";
 import { answersWhenDone, replaces } from "../shared/verdicts.ts";
 import type { BulkEnqueued, Enqueued } from "../store.ts";
 import { cancelWaiting } from "./cancel.ts";
-import type { Database } from "./connection.ts";
+import type { Database } from "./open.ts";
 import { addDependencies } from "./dependencies.ts";
 import { INSERT_JOB, jobColumns } from "./quick_enqueue.ts";
 import type { Step } from "./writer.ts";

@@ -4,7 +4,7 @@ import type { WorkerRecord } from "../../core/records.ts";
 import { WORKER_COLUMNS, workerColumns } from "../shared/rows.ts";
 import { isHeldBy, lossOf } from "../shared/verdicts.ts";
 import type { CheckpointRequest, ExtendAnswer, ExtendRequest, ProcessNote } from "../store.ts";
-import type { Database } from "./connection.ts";
+import type { Database } from "./open.ts";
 import { fenceOf } from "./dependencies.ts";
 import { SQL } from "./statements.ts";
 

@@ -4,7 +4,7 @@ import type { LogChunk } from "../../core/records.ts";
 import type { LogQuery } from "../queries.ts";
 import { isHeldBy } from "../shared/verdicts.ts";
 import type { LogWrite } from "../store.ts";
-import type { Database } from "./connection.ts";
+import type { Database } from "./open.ts";
 import { fenceOf } from "./dependencies.ts";
 import { SQL } from "./statements.ts";
 

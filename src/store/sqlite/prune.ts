@@ -8,7 +8,7 @@ import type { PruneQuery } from "../queries.ts";
 import type { Conditions } from "../shared/filters.ts";
 import { LAST_TRIM, fromJson } from "../shared/rows.ts";
 import { trimFrom } from "../shared/verdicts.ts";
-import type { Database } from "./connection.ts";
+import type { Database } from "./open.ts";
 import { select } from "./read.ts";
 import { SQL } from "./statements.ts";
 

@@ -19,7 +19,7 @@ import type {
 import { Conditions, SHOWN, SORT_COLUMNS, narrowCheckpoints, narrowList, orderOf } from "../shared/filters.ts";
 import { toAttempt, toCheckpoint, toJob, toWorker } from "../shared/rows.ts";
 import { firstReady } from "./acquire.ts";
-import type { Database } from "./connection.ts";
+import type { Database } from "./open.ts";
 import { SELECT_JOB, SQL } from "./statements.ts";
 
 const IS_ONE_OF = "IN (SELECT value FROM json_each(?))";

@@ -10,7 +10,7 @@ import type { ExpiredLease, ExpiredQuery } from "../queries.ts";
 import { RECOVERY_TOTALS, fromJson, stateColumns, toAttempt, toJob } from "../shared/rows.ts";
 import { addTotals } from "../shared/verdicts.ts";
 import type { RecoverRequest } from "../store.ts";
-import type { Database } from "./connection.ts";
+import type { Database } from "./open.ts";
 import { freeChildren } from "./dependencies.ts";
 import { lastLogs } from "./logs.ts";
 import { audit } from "./settle.ts";

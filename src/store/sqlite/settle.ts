@@ -6,7 +6,7 @@ import type { AttemptEnd } from "../../core/transition.ts";
 import { stateColumns, toLearned } from "../shared/rows.ts";
 import { auditText, isHeldBy, lossOf } from "../shared/verdicts.ts";
 import type { SettleAnswer, SettleRequest } from "../store.ts";
-import type { Database } from "./connection.ts";
+import type { Database } from "./open.ts";
 import { fenceOf, freeChildren } from "./dependencies.ts";
 import { SQL } from "./statements.ts";
 

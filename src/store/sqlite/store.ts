@@ -7,7 +7,7 @@ import type { Holder, Producer, Reader, Store, Sweeper, Upkeep } from "../store.
 import { acquire, acquireOne, isDue, mayAcquire, promote } from "./acquire.ts";
 import { cancel, cancelRequests } from "./cancel.ts";
 import { isSteady, noticeClockJump } from "./clock_jump.ts";
-import { Database, type Connection } from "./connection.ts";
+import { Database, type Connection } from "./open.ts";
 import { diagnose } from "./diagnose.ts";
 import { enqueue, enqueueAll } from "./enqueue.ts";
 import { checkpoint, extend, noteProcess, saveWorker } from "./extend.ts";

@@ -1,7 +1,7 @@
 /** The rows of a SQLite store, for `lease copy`. */
 
 import { KINDS, SHAPES, refusedRow, type Kind, type Transfer, type TransferCell } from "../copy/transfer.ts";
-import type { Database } from "./connection.ts";
+import type { Database } from "./open.ts";
 import { isStoreFailure } from "./failure.ts";
 import { SQL } from "./statements.ts";
 import { RANK, type Writer } from "./writer.ts";
