@@ -23,38 +23,17 @@ CREATE FUNCTION lease.now_ms() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAF
   'SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
 
 CREATE TABLE lease.jobs (
-  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  run_at_ms bigint NOT NULL,
-  priority bigint NOT NULL,
-  token integer NOT NULL DEFAULT 0,
-  failures integer NOT NULL DEFAULT 0,
-  retries bigint NOT NULL,
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, run_at_ms bigint NOT NULL, priority bigint NOT NULL,
+  token integer NOT NULL DEFAULT 0, failures integer NOT NULL DEFAULT 0, retries bigint NOT NULL,
   lease_ms bigint, -- null: the worker's; 0: learned
-  expires_at_ms bigint,
-  cancel_requested_at_ms bigint,
-  created_at_ms bigint NOT NULL,
-  started_at_ms bigint,
-  finished_at_ms bigint,
-  last_beat_at_ms bigint,
+  expires_at_ms bigint, cancel_requested_at_ms bigint,
+  created_at_ms bigint NOT NULL, started_at_ms bigint, finished_at_ms bigint, last_beat_at_ms bigint,
   beats bigint NOT NULL DEFAULT 0, -- of the running attempt
-  progress double precision,
-  exit_code integer,
-  awaited boolean NOT NULL DEFAULT false,
-  has_input boolean NOT NULL DEFAULT false,
-  state text NOT NULL,
-  queue text NOT NULL,
-  holder text,
-  task text,
-  key text,
-  argv text NOT NULL,
-  cwd text NOT NULL,
-  settings text,
-  env text,
-  message text,
-  cause text,
-  error text,
-  output text,
-  reason text,
+  progress double precision, exit_code integer,
+  awaited boolean NOT NULL DEFAULT false, has_input boolean NOT NULL DEFAULT false,
+  state text NOT NULL, queue text NOT NULL, holder text,
+  task text, key text, argv text NOT NULL, cwd text NOT NULL, settings text, env text,
+  message text, cause text, error text, output text, reason text,
   -- One expression for all: each costs every write.
   CHECK (CASE
     WHEN state = 'running' THEN token > 0 AND holder IS NOT NULL AND expires_at_ms IS NOT NULL AND finished_at_ms IS NULL
@@ -77,70 +56,37 @@ CREATE INDEX jobs_key ON lease.jobs (key, id) WHERE key IS NOT NULL;
 CREATE UNIQUE INDEX jobs_live_key ON lease.jobs (key) WHERE key IS NOT NULL AND finished_at_ms IS NULL;
 CREATE TABLE lease.inputs (job_id bigint PRIMARY KEY, data bytea NOT NULL);
 CREATE TABLE lease.attempts (
-  job_id bigint NOT NULL,
-  attempt integer NOT NULL CHECK (attempt > 0),
+  job_id bigint NOT NULL, attempt integer NOT NULL CHECK (attempt > 0),
   request bigint, -- which acquire it answered, so that one whose answer was lost can be told again
-  lease_ms bigint NOT NULL,
-  started_at_ms bigint NOT NULL,
-  ended_at_ms bigint,
-  beats bigint NOT NULL DEFAULT 0,
-  pid bigint,
-  pid_started bigint,
-  exit_code integer,
-  worker text NOT NULL,
-  host text NOT NULL,
-  boot_id text,
-  cause text,
-  signal text,
-  error text,
-  last_line text,
+  lease_ms bigint NOT NULL, started_at_ms bigint NOT NULL, ended_at_ms bigint, beats bigint NOT NULL DEFAULT 0,
+  pid bigint, pid_started bigint, exit_code integer, worker text NOT NULL, host text NOT NULL, boot_id text,
+  cause text, signal text, error text, last_line text,
   PRIMARY KEY (job_id, attempt),
   CHECK ((ended_at_ms IS NULL) = (cause IS NULL))
 ) WITH (fillfactor = 75, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 CREATE TABLE lease.checkpoints (
-  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  job_id bigint NOT NULL,
-  at_ms bigint NOT NULL,
-  token integer NOT NULL,
-  task text,
-  kind text NOT NULL CHECK (kind IN ('error', 'progress')),
-  text text NOT NULL
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, job_id bigint NOT NULL, at_ms bigint NOT NULL,
+  token integer NOT NULL, task text, kind text NOT NULL CHECK (kind IN ('error', 'progress')), text text NOT NULL
 );
 CREATE INDEX checkpoints_job ON lease.checkpoints (job_id, kind, id);
 CREATE INDEX checkpoints_task ON lease.checkpoints (task, id) WHERE task IS NOT NULL;
 CREATE TABLE lease.workers (
-  id text PRIMARY KEY,
-  name text,
-  host text NOT NULL,
-  boot_id text NOT NULL,
-  pid bigint NOT NULL,
-  pid_started bigint NOT NULL,
-  version text NOT NULL,
-  queues text,
-  slots integer NOT NULL,
-  started_at_ms bigint NOT NULL,
-  seen_at_ms bigint NOT NULL,
-  stopped_at_ms bigint,
-  ended text CHECK (ended IN ('clean', 'dead')),
-  draining integer NOT NULL DEFAULT 0,
-  completed bigint NOT NULL DEFAULT 0,
-  failed bigint NOT NULL DEFAULT 0,
+  id text PRIMARY KEY, name text,
+  host text NOT NULL, boot_id text NOT NULL, pid bigint NOT NULL, pid_started bigint NOT NULL,
+  version text NOT NULL, queues text, slots integer NOT NULL,
+  started_at_ms bigint NOT NULL, seen_at_ms bigint NOT NULL, stopped_at_ms bigint,
+  ended text CHECK (ended IN ('clean', 'dead')), draining integer NOT NULL DEFAULT 0,
+  completed bigint NOT NULL DEFAULT 0, failed bigint NOT NULL DEFAULT 0,
   CHECK ((stopped_at_ms IS NULL) = (ended IS NULL))
 ) WITH (fillfactor = 50);
 CREATE INDEX workers_live ON lease.workers (host) WHERE stopped_at_ms IS NULL;
 CREATE TABLE lease.logs (
-  job_id bigint NOT NULL,
-  attempt integer NOT NULL,
-  start bigint NOT NULL,
-  bytes bigint NOT NULL,
-  data bytea NOT NULL,
+  job_id bigint NOT NULL, attempt integer NOT NULL, start bigint NOT NULL, bytes bigint NOT NULL, data bytea NOT NULL,
   PRIMARY KEY (job_id, attempt, start)
 );
 ALTER TABLE lease.logs ALTER COLUMN data SET STORAGE EXTERNAL; -- it comes compressed
 CREATE TABLE lease.dependencies (
-  job_id bigint NOT NULL,
-  parent_id bigint NOT NULL,
-  kind text NOT NULL CHECK (kind IN ('success', 'any')),
+  job_id bigint NOT NULL, parent_id bigint NOT NULL, kind text NOT NULL CHECK (kind IN ('success', 'any')),
   PRIMARY KEY (job_id, parent_id)
 );
 CREATE INDEX dependencies_parent ON lease.dependencies (parent_id);
