@@ -4,7 +4,7 @@ import type { WorkerRecord } from "../../core/records.ts";
 import type { SqlRow } from "../../platform/platform.ts";
 import { WORKER_COLUMNS, workerColumns } from "../shared/rows.ts";
 import { lossOf } from "../shared/verdicts.ts";
-import type { CheckpointRequest, ExtendAnswer, ExtendRequest, ProcessNote } from "../store.ts";
+import type { CheckpointAnswer, CheckpointRequest, ExtendAnswer, ExtendRequest, ProcessNote } from "../store.ts";
 import { idsOf } from "./session/arrays.ts";
 import type { Connection } from "./session/session.ts";
 import { SQL } from "./statements.ts";
@@ -32,10 +32,8 @@ export async function extend(db: Connection, timed: readonly TimedExtend[], now_
   });
   const rows = await SQL.extend.run(db, aged);
   const extended = new Map(rows.map((row) => [(row["n"] as number) - 1, row]));
-  const current = await fences(
-    db,
-    aged.filter((_, index) => !extended.has(index)),
-  );
+  const refused = aged.filter((_, index) => !extended.has(index));
+  const current = await fences(db, refused);
   return aged.map(({ id, token }, index) => {
     const row = extended.get(index);
     if (row === undefined) return { status: lossOf(current.get(id), token) };
@@ -69,18 +67,13 @@ export async function inRounds<Q extends { id: number }, A>(
   return answers;
 }
 
-export async function checkpoint(
-  db: Connection,
-  requests: readonly CheckpointRequest[],
-): Promise<("accepted" | "expired" | "conflict")[]> {
+export async function checkpoint(db: Connection, requests: readonly CheckpointRequest[]): Promise<CheckpointAnswer[]> {
   if (requests.length === 0) return [];
   const rows = await SQL.checkpoint.run(db, requests);
   const accepted = new Set(rows.map(({ id, token }) => `${id} ${token}`));
   const isAccepted = ({ id, token }: CheckpointRequest) => accepted.has(`${id} ${token}`);
-  const current = await fences(
-    db,
-    requests.filter((request) => !isAccepted(request)),
-  );
+  const refused = requests.filter((request) => !isAccepted(request));
+  const current = await fences(db, refused);
   return requests.map((request) => (isAccepted(request) ? "accepted" : lossOf(current.get(request.id), request.token)));
 }
 

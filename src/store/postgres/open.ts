@@ -61,8 +61,6 @@ async function readVersion(session: Session): Promise<number | null> {
 function refuseOldServer(session: Session, target: Target): void {
   const version = session.server_version;
   if (!(Number.parseInt(version, 10) < OLDEST)) return;
-  throw new LeaseError(
-    "unsupported",
-    `store ${target.location} is on PostgreSQL ${version}, and lease needs ${OLDEST} or newer: upgrade the server`,
-  );
+  const advice = `and lease needs ${OLDEST} or newer: upgrade the server`;
+  throw new LeaseError("unsupported", `store ${target.location} is on PostgreSQL ${version}, ${advice}`);
 }

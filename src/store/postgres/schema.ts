@@ -11,7 +11,7 @@
  *   - Time comes from one function, the database's clock.
  */
 
-import type { GenericSchema, InferOutput } from "valibot";
+import type { GenericSchema } from "valibot";
 import { LeaseError } from "../../core/errors.ts";
 import { fromJson } from "../shared/rows.ts";
 import type { Connection, Session } from "./session/session.ts";
@@ -105,21 +105,17 @@ export async function versionOf(db: Connection): Promise<number | null> {
   return row === undefined ? null : Number(row["value"]);
 }
 
-const EXISTS = "SELECT to_regclass($1) IS NOT NULL AS found";
-
 /** Brings the schema of a store to this version, under a lock. */
 export async function migrate(session: Session, { schema, location }: Target): Promise<void> {
   const name = `"${schema.replaceAll('"', '""')}"`;
   await session.transaction(async (db) => {
     // Whoever comes second finds the work done.
     await db.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [`lease ${schema}`]);
-    const [meta] = await db.query(EXISTS, [`${name}.meta`]);
-    const version = (meta?.["found"] as unknown) === true ? ((await versionOf(db)) ?? 0) : 0;
+    const [meta] = await db.query("SELECT 1 AS found WHERE to_regclass($1) IS NOT NULL", [`${name}.meta`]);
+    const version = meta === undefined ? 0 : ((await versionOf(db)) ?? 0);
     if (version > MIGRATIONS.length) {
-      throw new LeaseError(
-        "store_newer",
-        `store ${location} has schema ${version} and this lease knows ${MIGRATIONS.length}: use a newer lease`,
-      );
+      const found = `has schema ${version} and this lease knows ${MIGRATIONS.length}`;
+      throw new LeaseError("store_newer", `store ${location} ${found}: use a newer lease`);
     }
     if (version === 0) await refuseForeign(db, schema, location);
     if (version === 0) await db.query(`CREATE SCHEMA IF NOT EXISTS ${name}`);
@@ -130,23 +126,16 @@ export async function migrate(session: Session, { schema, location }: Target): P
 
 /** A schema with tables in it and no mark of ours is somebody else's. */
 async function refuseForeign(db: Connection, schema: string, location: string): Promise<void> {
-  const text = "SELECT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = $1) AS found";
-  const [row] = await db.query(text, [schema]);
-  if ((row?.["found"] as unknown) !== true) return;
-  throw new LeaseError(
-    "store_not_database",
-    `schema ${schema} of ${location} belongs to another program: name another with ?schema=`,
-  );
+  const [table] = await db.query("SELECT 1 AS found FROM pg_tables WHERE schemaname = $1 LIMIT 1", [schema]);
+  if (table === undefined) return;
+  const message = `schema ${schema} of ${location} belongs to another program: name another with ?schema=`;
+  throw new LeaseError("store_not_database", message);
 }
 
 const CLAIM_META = "INSERT INTO lease.meta (name, value) VALUES ($1, 'null') ON CONFLICT DO NOTHING";
 
-/** A small fact about the store, which nobody else changes until the transaction ends. Null when there is none yet, or none that can be read. */
-export async function lockMeta<S extends GenericSchema>(
-  db: Connection,
-  name: string,
-  schema: S,
-): Promise<InferOutput<S> | null> {
+/** A small fact about the store, which nobody else changes until the transaction ends; null as from `fromJson`. */
+export async function lockMeta<S extends GenericSchema>(db: Connection, name: string, schema: S) {
   await db.query(CLAIM_META, [name]);
   const [row] = await db.query(`${SQL.getMeta} FOR UPDATE`, [name]);
   return fromJson(schema, row?.["value"]);

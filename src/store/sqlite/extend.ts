@@ -3,7 +3,7 @@
 import type { WorkerRecord } from "../../core/records.ts";
 import { WORKER_COLUMNS, workerColumns } from "../shared/rows.ts";
 import { isHeldBy, lossOf } from "../shared/verdicts.ts";
-import type { CheckpointRequest, ExtendAnswer, ExtendRequest, ProcessNote } from "../store.ts";
+import type { CheckpointAnswer, CheckpointRequest, ExtendAnswer, ExtendRequest, ProcessNote } from "../store.ts";
 import type { Database } from "./open.ts";
 import { fenceOf } from "./dependencies.ts";
 import { SQL } from "./statements.ts";
@@ -25,15 +25,11 @@ export function extend(db: Database, requests: readonly ExtendRequest[]): Extend
   });
 }
 
-export function checkpoint(
-  db: Database,
-  requests: readonly CheckpointRequest[],
-): ("accepted" | "expired" | "conflict")[] {
+export function checkpoint(db: Database, requests: readonly CheckpointRequest[]): CheckpointAnswer[] {
   const now_ms = db.now_ms();
   return requests.map((request) => {
     const row = fenceOf(db, request.id);
-    const holds = isHeldBy(row, request) && (row?.["expires_at_ms"] as number) >= now_ms;
-    if (!holds) return lossOf(row, request.token);
+    if (!isHeldBy(row, request) || (row?.["expires_at_ms"] as number) < now_ms) return lossOf(row, request.token);
     db.sql(SQL.insertCheckpoint).run(request.id, "progress", request.token, now_ms, request.text);
     return "accepted";
   });

@@ -119,10 +119,8 @@ function refuseForeign(database: SqlDatabase, path: string): void {
     .prepare("SELECT (SELECT count(*) FROM sqlite_schema) AS tables, application_id FROM pragma_application_id")
     .get();
   if (found?.["tables"] === 0 || found?.["application_id"] === APPLICATION_ID) return;
-  throw new LeaseError(
-    "store_not_database",
-    `store ${path} belongs to another program: name another file with --store`,
-  );
+  const message = `store ${path} belongs to another program: name another file with --store`;
+  throw new LeaseError("store_not_database", message);
 }
 
 async function whileBusy<T>(limit_ms: number, work: () => T): Promise<T> {

@@ -139,12 +139,10 @@ export function migrate(database: SqlDatabase, path: string): void {
   database.exec("BEGIN IMMEDIATE");
   try {
     // Read again under the lock: another process may have been first.
-    const version = readPragma(database, "user_version") as number;
+    const version = database.prepare("PRAGMA user_version").get()?.["user_version"] as number;
     if (version > MIGRATIONS.length) {
-      throw new LeaseError(
-        "store_newer",
-        `store ${path} has schema ${version} and this lease knows ${MIGRATIONS.length}: use a newer lease`,
-      );
+      const found = `has schema ${version} and this lease knows ${MIGRATIONS.length}`;
+      throw new LeaseError("store_newer", `store ${path} ${found}: use a newer lease`);
     }
     for (const step of MIGRATIONS.slice(version)) database.exec(step);
     database.exec(`PRAGMA application_id = ${APPLICATION_ID}`);
@@ -154,8 +152,4 @@ export function migrate(database: SqlDatabase, path: string): void {
     rollback(database);
     throw error;
   }
-}
-
-function readPragma(database: SqlDatabase, name: string): unknown {
-  return database.prepare(`PRAGMA ${name}`).get()?.[name];
 }
