@@ -1,7 +1,7 @@
 /** A location → the store there. Engines are loaded when they are needed. */
 
 import { LeaseError } from "../core/errors.ts";
-import type { OpenSqliteOptions } from "./sqlite/connection.ts";
+import type { OpenSqliteOptions } from "./sqlite/open.ts";
 import type { Inbox, Store } from "./store.ts";
 
 export type OpenStoreOptions = OpenSqliteOptions;

@@ -74,7 +74,7 @@ export interface Holder {
   appendLogs(requests: readonly LogWrite[]): Promise<void>;
 
   /** Adds progress checkpoints; refused like `extend`. */
-  checkpoint(requests: readonly CheckpointRequest[]): Promise<("accepted" | "expired" | "conflict")[]>;
+  checkpoint(requests: readonly CheckpointRequest[]): Promise<CheckpointAnswer[]>;
 
   /**
    * Ends attempts as core decided. A stale one changes nothing but leaves a `stale` checkpoint. `within_ms`: nobody
@@ -297,6 +297,8 @@ export interface LogWrite {
 }
 
 export type CheckpointRequest = Pick<SettleRequest, "id" | "token"> & { text: string };
+
+export type CheckpointAnswer = "accepted" | "expired" | "conflict";
 
 export interface RecoverRequest extends SettleRequest {
   expires_at_ms: number;

@@ -7,10 +7,7 @@ const ENGINES = ["src/store/sqlite/", "src/store/postgres/"] as const;
 /** What only one engine has, and why. A folder stands for all that is in it. */
 export const ONLY_IN_ONE: Readonly<Record<string, string>> = {
   "src/store/sqlite/writer.ts": "one process writes by one queue; a server has its own",
-  "src/store/sqlite/connection.ts": "a file is opened and configured by whoever uses it",
   "src/store/sqlite/location.ts": "a file can lie where it must not",
-  "src/store/sqlite/clock_jump.ts": "its clock is this machine's, which can be set",
-  "src/store/sqlite/insert.ts": "what a quick enqueue loads, and no more",
   "src/store/sqlite/quick_enqueue.ts": "a file can be written without asking anybody",
   "src/store/postgres/session/": "the way to a server: links, addresses, passwords, lists as parameters",
   "src/store/postgres/group_commit.ts": "what slots ask at the same time shares a round trip",
@@ -39,7 +36,7 @@ export function unevenVerbs(files: readonly SourceFile[]): string[] {
 const EXPORTED = /^export (?:async )?(?:function|class)\s+(\w+)/gm;
 
 /** Files that are about the engine itself: what they export has no reason to be called the same. */
-const HELPERS_DIFFER = new Set(["store", "open", "schema", "transfer", "watch", "failure", "statements", "trim"]);
+const HELPERS_DIFFER = new Set(["store", "open", "schema", "transfer", "watch", "failure", "statements"]);
 
 /** One line for each file of both engines that has not one exported name in common with its twin. */
 export function strangers(files: readonly SourceFile[]): string[] {

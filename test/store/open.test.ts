@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { platform } from "#platform";
 import { LeaseError } from "../../src/core/errors.ts";
 import { systemClock, systemRandom } from "../../src/platform/clock.ts";
-import type { OpenSqliteOptions } from "../../src/store/sqlite/connection.ts";
+import type { OpenSqliteOptions } from "../../src/store/sqlite/open.ts";
 import { openSqlite } from "../../src/store/sqlite/open.ts";
 import { MIGRATIONS } from "../../src/store/sqlite/schema.ts";
 import { APPLICATION_ID } from "../../src/store/sqlite/quick_enqueue.ts";

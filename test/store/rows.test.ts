@@ -4,8 +4,7 @@ import { describe, expect, test } from "bun:test";
 import * as fc from "fast-check";
 import * as v from "valibot";
 import type { SqlRow, SqlValue } from "../../src/platform/platform.ts";
-import { toJob } from "../../src/store/shared/rows.ts";
-import { JOB_COLUMNS, JOB_JSON } from "../../src/store/shared/schemas.ts";
+import { JOB_COLUMNS, JOB_JSON, toJob } from "../../src/store/shared/rows.ts";
 
 const COLUMNS = { ...JOB_JSON, ...JOB_COLUMNS };
 const JOB = v.object(Object.fromEntries(Object.entries(COLUMNS).map(([name, { schema }]) => [name, schema])));

@@ -58,10 +58,8 @@ async function refuseLive(...stores: Store[]): Promise<void> {
     const live = (await store.workers()).filter(({ stopped_at_ms }) => stopped_at_ms === null);
     if (live.length === 0) continue;
     const who = live.map(({ id }) => id).join(", ");
-    throw new LeaseError(
-      "misuse",
-      `${store.location} has live workers (${who}): stop them, or \`lease watchdog --once\` if they are dead, or --force`,
-    );
+    const advice = "stop them, or `lease watchdog --once` if they are dead, or --force";
+    throw new LeaseError("misuse", `${store.location} has live workers (${who}): ${advice}`);
   }
 }
 
@@ -70,10 +68,8 @@ async function compare(sent: Digest, target: Transfer, location: string): Promis
   for (const kind of KINDS) for await (const rows of pages(target, kind)) found.add(kind, rows);
   const wrong = KINDS.filter((kind) => found.counts[kind] !== sent.counts[kind] || found.of(kind) !== sent.of(kind));
   if (wrong.length === 0) return;
-  throw new LeaseError(
-    "store_failed",
-    `the copy in ${location} differs in its ${wrong.join(", ")}: copy again while nobody uses either store`,
-  );
+  const advice = "copy again while nobody uses either store";
+  throw new LeaseError("store_failed", `the copy in ${location} differs in its ${wrong.join(", ")}: ${advice}`);
 }
 
 async function* pages(transfer: Transfer, kind: Kind): AsyncGenerator<readonly TransferRow[]> {
@@ -90,7 +86,6 @@ async function* pages(transfer: Transfer, kind: Kind): AsyncGenerator<readonly T
 class Digest {
   readonly counts = Object.fromEntries(KINDS.map((kind) => [kind, 0])) as Record<Kind, number>;
   readonly #hashes = new Map(KINDS.map((kind) => [kind, createHash("sha256")]));
-  readonly #done = new Map<Kind, string>();
 
   add(kind: Kind, rows: readonly TransferRow[]): void {
     this.counts[kind] += rows.length;
@@ -102,14 +97,12 @@ class Digest {
   }
 
   of(kind: Kind): string {
-    const digest = this.#done.get(kind) ?? this.#hashes.get(kind)?.digest("hex") ?? "";
-    this.#done.set(kind, digest);
-    return digest;
+    return this.#hashes.get(kind)?.copy().digest("hex") ?? "";
   }
 
   text(): string {
-    return createHash("sha256")
-      .update(KINDS.map((kind) => `${kind} ${this.of(kind)}\n`).join(""))
-      .digest("hex");
+    const all = createHash("sha256");
+    for (const kind of KINDS) all.update(`${kind} ${this.of(kind)}\n`);
+    return all.digest("hex");
   }
 }

@@ -22,16 +22,17 @@ export type TransferCell = string | number | null | Uint8Array;
 /** In the order of the kind's columns. */
 export type TransferRow = readonly TransferCell[];
 
-export interface Shape {
-  columns: Readonly<Record<string, CellType>>;
-  /** How many columns, the first ones, are the key. */
+interface Shape {
+  /** Of the columns, in their order; the first `key` of them are the key. */
+  names: readonly string[];
+  types: readonly CellType[];
   key: number;
 }
 
-/** `name` is a text, `name:type` another. The first `key` of them are the key. */
+/** `name` is a text, `name:type` another. */
 function shape(key: number, columns: string): Shape {
   const pairs = columns.split(/\s+/).map((column) => column.split(":"));
-  return { key, columns: Object.fromEntries(pairs.map(([name, type = "text"]) => [name, type as CellType])) };
+  return { key, names: pairs.map(([name = ""]) => name), types: pairs.map(([, type = "text"]) => type as CellType) };
 }
 
 export const SHAPES: Readonly<Record<Kind, Shape>> = {
@@ -56,14 +57,13 @@ export const SHAPES: Readonly<Record<Kind, Shape>> = {
 
 /** For a row that a store does not take: whose it is, and what to do. Only a damaged one is refused. */
 export function refusedRow(kind: Kind, row: TransferRow, location: string, error: unknown): LeaseError {
-  const keys = Object.keys(SHAPES[kind].columns).slice(0, SHAPES[kind].key);
+  const keys = SHAPES[kind].names.slice(0, SHAPES[kind].key);
   const key = keys.map((name, index) => `${name} ${String(row[index])}`).join(", ");
   const whose = kind === "jobs" ? `job ${String(row[0])}` : `a row of ${kind} (${key})`;
   const [why] = errorText(error).split("\n");
   const advice = "it is damaged: `lease cancel` the job if it has not ended, `lease prune` it, and copy again";
-  return new LeaseError("store_failed", `${whose} can't be copied to ${location} (${why}): ${advice}`, {
-    cause: error,
-  });
+  const message = `${whose} can't be copied to ${location} (${why}): ${advice}`;
+  return new LeaseError("store_failed", message, { cause: error });
 }
 
 /** The ids that would be given out next: those of deleted jobs must not come back. */

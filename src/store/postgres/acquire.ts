@@ -4,8 +4,7 @@ import type { SqlRow } from "../../platform/platform.ts";
 import { toJob, toProcess } from "../shared/rows.ts";
 import { byTurn, setAside } from "../shared/verdicts.ts";
 import type { AcquireRequest, Grant, SettleRequest } from "../store.ts";
-import { numbers, texts } from "./session/arrays.ts";
-import type { Connection, Param } from "./session/link.ts";
+import type { Connection, Param } from "./session/session.ts";
 import { SQL } from "./statements.ts";
 
 /** Due jobs that are promoted in one commit: few enough that a beat never waits long behind it. */
@@ -51,7 +50,7 @@ function variant({ job, queues, task }: AcquireRequest): [statement: string, par
   if (job !== undefined) return [SQL.acquireOne, [job]];
   if (queues === null) return task === null ? [SQL.acquireAll, []] : [SQL.acquireAllTask, [task]];
   // A queue that is named twice has only one turn.
-  const names = texts([...new Set(queues)]);
+  const names = [...new Set(queues)];
   return task === null ? [SQL.acquire, [names]] : [SQL.acquireTask, [names, task]];
 }
 
@@ -90,8 +89,6 @@ const FRESH: SqlRow = {
 async function earlier(db: Connection, granted: readonly SqlRow[], host: string): Promise<ReadonlyMap<number, SqlRow>> {
   const again = granted.filter(({ token }) => (token as number) > 1);
   if (again.length === 0) return new Map();
-  const ids = numbers(again.map(({ id }) => id as number));
-  const tokens = numbers(again.map(({ token }) => token as number));
-  const rows = await db.query(SQL.earlier, [ids, tokens, host]);
+  const rows = await SQL.earlier.run(db, again, host);
   return new Map(rows.map((row) => [row["id"] as number, row]));
 }

@@ -4,8 +4,8 @@ import type { StateName } from "../../core/job.ts";
 import { cancelAnswer } from "../shared/verdicts.ts";
 import type { CancelAnswer } from "../store.ts";
 import { freeChildren } from "./dependencies.ts";
-import { numbers } from "./session/arrays.ts";
-import type { Connection } from "./session/link.ts";
+import { idsOf } from "./session/arrays.ts";
+import type { Connection } from "./session/session.ts";
 import { SQL } from "./statements.ts";
 
 const CANCEL = `UPDATE lease.jobs SET state = 'cancelled', finished_at_ms = (SELECT lease.now_ms()), reason = $2
@@ -16,15 +16,15 @@ const REQUEST_CANCEL = `UPDATE lease.jobs SET reason = coalesce(reason, $2),
 
 /** Answers which of them were waiting and are cancelled now. */
 export async function cancelWaiting(db: Connection, ids: readonly number[], reason: string | null): Promise<number[]> {
-  const rows = await db.query(CANCEL, [numbers(ids), reason]);
-  return rows.map(({ id }) => id as number);
+  const rows = await db.query(CANCEL, [ids, reason]);
+  return idsOf(rows);
 }
 
 export async function cancel(db: Connection, ids: readonly number[], reason: string | null): Promise<CancelAnswer[]> {
-  const rows = await db.query(SQL.lockJobs, [numbers(ids)]);
+  const rows = await db.query(SQL.lockJobs, [ids]);
   const states = new Map(rows.map(({ id, state }) => [id as number, state as StateName]));
   const cancelled = await cancelWaiting(db, ids, reason);
-  await db.query(REQUEST_CANCEL, [numbers(ids), reason]);
+  await db.query(REQUEST_CANCEL, [ids, reason]);
   await freeChildren(db, cancelled);
   const gone = new Set(cancelled);
   return ids.map((id) => cancelAnswer(id, states.get(id) ?? null, gone.has(id)));

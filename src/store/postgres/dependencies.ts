@@ -10,14 +10,14 @@
 import { LeaseError } from "../../core/errors.ts";
 import type { NewJob } from "../../core/job.ts";
 import { parentsOf } from "../shared/columns.ts";
-import { numbers, texts } from "./session/arrays.ts";
-import type { Connection } from "./session/link.ts";
+import { idsOf, perRow } from "./session/arrays.ts";
+import type { Connection } from "./session/session.ts";
 
 const LOCK_PARENTS = `SELECT id, awaited, finished_at_ms IS NOT NULL AS finished FROM lease.jobs
   WHERE id = ANY ($1::bigint[]) ORDER BY id FOR NO KEY UPDATE`;
 const AWAIT = "UPDATE lease.jobs SET awaited = TRUE WHERE id = ANY ($1::bigint[])";
-const INSERT = `INSERT INTO lease.dependencies (job_id, parent_id, kind)
-  SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[])`;
+const INSERT = perRow`INSERT INTO lease.dependencies (job_id, parent_id, kind)
+  SELECT child, parent, kind FROM ${{ child: "bigint", parent: "bigint", kind: "text" }}`;
 
 /** Down the chain in one statement; a child of several is given the first as its reason. */
 const DOOM = `WITH RECURSIVE clock AS MATERIALIZED (SELECT lease.now_ms() AS ms), doomed (id, parent_id, how) AS (
@@ -53,24 +53,18 @@ export async function addDependencies(
   );
   if (edges.length === 0) return;
   const parents = [...new Set(edges.map(({ parent }) => parent))];
-  const rows = await db.query(LOCK_PARENTS, [numbers(parents)]);
-  const known = new Set(rows.map(({ id }) => id as number));
+  const rows = await db.query(LOCK_PARENTS, [parents]);
+  const known = new Set(idsOf(rows));
   for (const { child, parent, index } of edges) {
     // Ids rise: a parent that is not older than the child is not there yet.
     if (parent < child && known.has(parent)) continue;
     throw new LeaseError("dependency", `there is no job ${parent} to wait for`, { index });
   }
-  const unaware = rows.flatMap(({ id, awaited }) => (awaited ? [] : [id as number]));
-  if (unaware.length > 0) await db.query(AWAIT, [numbers(unaware)]);
-  await db.query(INSERT, [
-    numbers(edges.map(({ child }) => child)),
-    numbers(edges.map(({ parent }) => parent)),
-    texts(edges.map(({ kind }) => kind)),
-  ]);
-  await freeChildren(
-    db,
-    rows.flatMap(({ id, finished }) => (finished ? [id as number] : [])),
-  );
+  const unaware = rows.filter(({ awaited }) => !awaited);
+  if (unaware.length > 0) await db.query(AWAIT, [idsOf(unaware)]);
+  await INSERT.run(db, edges);
+  const finished = rows.filter((row) => row["finished"]);
+  await freeChildren(db, idsOf(finished));
 }
 
 /** To be called in the transaction in which `ended` did. */
@@ -79,11 +73,11 @@ export async function freeChildren(db: Connection, ended: readonly number[]): Pr
   const over = [...ended];
   for (let from: readonly number[] = ended; from.length > 0;) {
     // Again from those that it found: a child may have been added to one of them while we waited for it.
-    const doomed = await db.query(DOOM, [numbers(from)]);
-    from = doomed.map(({ id }) => id as number);
+    const doomed = await db.query(DOOM, [from]);
+    from = idsOf(doomed);
     over.push(...from);
   }
-  const children = await db.query(LOCK_CHILDREN, [numbers(over)]);
+  const children = await db.query(LOCK_CHILDREN, [over]);
   if (children.length === 0) return;
-  await db.query(UNBLOCK, [numbers(children.map(({ id }) => id as number))]);
+  await db.query(UNBLOCK, [idsOf(children)]);
 }

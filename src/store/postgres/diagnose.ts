@@ -1,11 +1,11 @@
 /** The health of a PostgreSQL store: the server, the schema, what vacuum is kept from, room for connections. */
 
 import { formatDuration } from "../../core/duration.ts";
-import type { SqlRow } from "../../platform/platform.ts";
+import { assert } from "../../core/errors.ts";
 import type { Finding } from "../queries.ts";
 import { LOOKED_AT, damageFinding, finding, worstFirst } from "../shared/findings.ts";
 import { MIGRATIONS } from "./schema.ts";
-import type { Connection } from "./session/link.ts";
+import type { Connection } from "./session/session.ts";
 import { SELECT_WITHOUT_INPUT } from "./statements.ts";
 
 const OLD_SNAPSHOT_MS = 5 * 60_000;
@@ -33,71 +33,52 @@ const LOOKED = [
     WHERE state = 'failed')`,
 ].join(" UNION ALL ");
 
+const ADVICE = {
+  role: "nothing can be written here: name the primary",
+  fsync: "a crash of the server can lose or damage everything: switch fsync on",
+  commit: "a crash of the server can lose jobs that were acknowledged: set synchronous_commit to on",
+  autovacuum: "old versions of jobs pile up and every claim gets slower: switch autovacuum on",
+  bloat: "vacuum does not keep up: look for old transactions, and at autovacuum_vacuum_cost_limit",
+  oldest: "it keeps vacuum from its work: find it in pg_stat_activity by backend_xmin, and end it",
+  connections: "a worker needs up to three: raise max_connections, or put pgbouncer (session pooling) before it",
+  strays: "somebody changed the tables by hand: `lease copy --to NEW` makes a store without them",
+};
+
+interface Facts extends Record<"version" | "schema" | "synchronous_commit" | "fsync" | "autovacuum", string> {
+  standby: boolean;
+  connections_left: number;
+  oldest_ms: number;
+  bytes: number;
+  dead: number | null;
+  live: number | null;
+  strays: number;
+}
+
 export async function diagnose(db: Connection, schema: string): Promise<Finding[]> {
-  const [row] = await db.query(FACTS, [schema]);
-  const facts = row as SqlRow;
+  const [facts] = await db.query<Facts>(FACTS, [schema]);
+  assert(facts !== undefined, "the facts are one row");
+  const { standby, autovacuum, oldest_ms, connections_left: left, strays, bytes } = facts;
+  const [dead, live] = [facts.dead ?? 0, facts.live ?? 0];
+  const few_dead = dead < MANY_DEAD || dead < live;
   return worstFirst([
-    finding("postgresql", facts["version"] as string),
-    finding("schema", `${facts["schema"]} of ${MIGRATIONS.length}`),
-    standby(facts),
+    finding("postgresql", facts.version),
+    finding("schema", `${facts.schema} of ${MIGRATIONS.length}`),
+    finding("role", standby ? "standby" : "primary", standby ? ADVICE.role : null, "error"),
     durability(facts),
-    autovacuum(facts),
-    bloat(facts),
-    snapshots(facts),
-    connections(facts),
-    strays(facts),
+    finding("autovacuum", autovacuum, autovacuum === "on" ? null : ADVICE.autovacuum, "error"),
+    finding("bloat", `${dead} dead of ${dead + live} job versions`, few_dead ? null : ADVICE.bloat),
+    finding("oldest transaction", formatDuration(oldest_ms), oldest_ms < OLD_SNAPSHOT_MS ? null : ADVICE.oldest),
+    finding("connections", `${left} left`, left >= FEW_CONNECTIONS ? null : ADVICE.connections),
+    strays === 0
+      ? finding("integrity", "ok")
+      : finding("integrity", `${strays} attempts without an end`, ADVICE.strays),
     damageFinding(await db.query(LOOKED, [LOOKED_AT])),
-    finding("size", `${Math.round((facts["bytes"] as number) / 2 ** 20)} MiB`),
+    finding("size", `${Math.round(bytes / 2 ** 20)} MiB`),
   ]);
 }
 
-function standby(facts: SqlRow): Finding {
-  if ((facts["standby"] as unknown) !== true) return finding("role", "primary");
-  return finding("role", "standby", "nothing can be written here: name the primary", "error");
-}
-
-function durability(facts: SqlRow): Finding {
-  if (facts["fsync"] === "off") {
-    const advice = "a crash of the server can lose or damage everything: switch fsync on";
-    return finding("durability", "fsync is off", advice, "error");
-  }
-  if (facts["synchronous_commit"] !== "off")
-    return finding("durability", `synchronous_commit ${facts["synchronous_commit"]}`);
-  const advice = "a crash of the server can lose jobs that were acknowledged: set synchronous_commit to on";
-  return finding("durability", "synchronous_commit off", advice);
-}
-
-function autovacuum(facts: SqlRow): Finding {
-  if (facts["autovacuum"] === "on") return finding("autovacuum", "on");
-  const advice = "old versions of jobs pile up and every claim gets slower: switch autovacuum on";
-  return finding("autovacuum", "off", advice, "error");
-}
-
-function bloat(facts: SqlRow): Finding {
-  const [dead, live] = [(facts["dead"] ?? 0) as number, (facts["live"] ?? 0) as number];
-  const value = `${dead} dead of ${dead + live} job versions`;
-  if (dead < MANY_DEAD || dead < live) return finding("bloat", value);
-  const advice = "vacuum does not keep up: look for old transactions, and at autovacuum_vacuum_cost_limit";
-  return finding("bloat", value, advice);
-}
-
-function snapshots(facts: SqlRow): Finding {
-  const oldest_ms = facts["oldest_ms"] as number;
-  const value = formatDuration(oldest_ms);
-  if (oldest_ms < OLD_SNAPSHOT_MS) return finding("oldest transaction", value);
-  const advice = "it keeps vacuum from its work: find it in pg_stat_activity by backend_xmin, and end it";
-  return finding("oldest transaction", value, advice);
-}
-
-function connections(facts: SqlRow): Finding {
-  const left = facts["connections_left"] as number;
-  if (left >= FEW_CONNECTIONS) return finding("connections", `${left} left`);
-  const advice = "a worker needs up to three: raise max_connections, or put pgbouncer (session pooling) before it";
-  return finding("connections", `${left} left`, advice);
-}
-
-function strays(facts: SqlRow): Finding {
-  if (facts["strays"] === 0) return finding("integrity", "ok");
-  const advice = "somebody changed the tables by hand: `lease copy --to NEW` makes a store without them";
-  return finding("integrity", `${facts["strays"]} attempts without an end`, advice);
+function durability({ fsync, synchronous_commit }: Facts): Finding {
+  if (fsync === "off") return finding("durability", "fsync is off", ADVICE.fsync, "error");
+  const advice = synchronous_commit === "off" ? ADVICE.commit : null;
+  return finding("durability", `synchronous_commit ${synchronous_commit}`, advice);
 }

@@ -8,12 +8,12 @@ import { LeaseError } from "../../core/errors.ts";
 import type { NewJob, StateName } from "../../core/job.ts";
 import { isBlocked } from "../shared/columns.ts";
 import { answersWhenDone, replaces } from "../shared/verdicts.ts";
-import type { Acquirer, EnqueueOptions, Enqueued, Grant } from "../store.ts";
+import type { Acquirer, BulkEnqueued, EnqueueOptions, Enqueued, Grant } from "../store.ts";
 import { acquire } from "./acquire.ts";
 import { cancelWaiting } from "./cancel.ts";
 import { addDependencies, freeChildren } from "./dependencies.ts";
-import { bytes, numbers, texts } from "./session/arrays.ts";
-import type { Connection } from "./session/link.ts";
+import { idsOf } from "./session/arrays.ts";
+import type { Connection } from "./session/session.ts";
 import { settle, within } from "./settle.ts";
 import { NEW_JOBS, SQL } from "./statements.ts";
 
@@ -29,20 +29,21 @@ export function isPlain(job: NewJob): boolean {
   return job.key === null && !isBlocked(job);
 }
 
-export function checkAll(jobs: readonly NewJob[]): void {
-  for (const [index, job] of jobs.entries()) atIndex(index, () => checkNewJob(job));
+/** `offset`: so many were given before these. */
+export function checkAll(jobs: readonly NewJob[], offset = 0): void {
+  for (const [index, job] of jobs.entries()) atIndex(offset + index, () => checkNewJob(job));
 }
 
 /** An error about a job says which of those that were given it is. */
-function atIndex<T>(offset: number, work: () => T): T {
+function atIndex<T>(index: number, work: () => T): T {
   try {
     return work();
   } catch (error) {
-    throw withIndex(error, offset);
+    throw withIndex(error, index);
   }
 }
 
-export function withIndex(error: unknown, offset: number): unknown {
+function withIndex(error: unknown, offset: number): unknown {
   if (!(error instanceof LeaseError)) return error;
   return new LeaseError(error.code, error.message, { cause: error.cause, index: offset + (error.index ?? 0) });
 }
@@ -57,13 +58,14 @@ export async function enqueue(
   db: Connection,
   jobs: readonly NewJob[],
   options: EnqueueOptions = {},
+  offset = 0,
 ): Promise<Enqueued[]> {
   const answers: Enqueued[] = [];
   for (let from = 0; from < jobs.length; from += CHUNK) {
     try {
       answers.push(...(await enqueueChunk(db, jobs.slice(from, from + CHUNK), options)));
     } catch (error) {
-      throw withIndex(error, from);
+      throw withIndex(error, offset + from);
     }
   }
   const { acquire: acquirer } = options;
@@ -126,8 +128,8 @@ async function ownersOf(
 ): Promise<Map<string, KeyOwner>> {
   const keys = [...new Set(jobs.flatMap(({ key }) => (key === null ? [] : [key])))];
   if (keys.length === 0) return new Map();
-  const done = done_answers ? await db.query(SQL.newestByKey, [texts(keys)]) : [];
-  const live = await db.query(SQL.liveByKey, [texts(keys)]);
+  const done = done_answers ? await db.query(SQL.newestByKey, [keys]) : [];
+  const live = await db.query(SQL.liveByKey, [keys]);
   const owners = [...done.filter(({ state }) => state !== "cancelled"), ...live];
   return new Map(owners.map((row) => [row["key"] as string, row as unknown as KeyOwner]));
 }
@@ -173,11 +175,38 @@ async function makeRoom(db: Connection, replaced: Plan["replaced"]): Promise<voi
 async function insert(db: Connection, jobs: readonly NewJob[], statement: string): Promise<number[]> {
   if (jobs.length === 0) return [];
   const rows = await db.query(statement, NEW_JOBS.params(jobs));
-  const ids = rows.map(({ id }) => id as number);
+  const ids = idsOf(rows);
   const inputs = jobs.flatMap(({ input }, index) => (input === null ? [] : [{ id: ids[index] as number, input }]));
-  if (inputs.length > 0 && ids.length === jobs.length) {
-    const lists = [numbers(inputs.map(({ id }) => id)), bytes(inputs.map(({ input }) => input))];
-    await db.query(SQL.insertInputs, lists);
-  }
+  if (inputs.length > 0 && ids.length === jobs.length) await SQL.insertInputs.run(db, inputs);
   return ids;
+}
+
+/** Of more jobs than fit in memory, batch after batch inside one transaction; only ranges of ids are kept. */
+export async function enqueueAll(db: Connection, batches: AsyncIterable<readonly NewJob[]>): Promise<BulkEnqueued> {
+  const ranges: [number, number][] = [];
+  let created = 0;
+  let offset = 0;
+  for await (const batch of batches) {
+    checkAll(batch, offset);
+    for (const queued of await enqueue(db, batch, {}, offset)) {
+      if (queued.created) created += 1;
+      const last = ranges.at(-1);
+      if (last?.[1] === queued.id - 1) last[1] = queued.id;
+      else ranges.push([queued.id, queued.id]);
+    }
+    offset += batch.length;
+  }
+  return { ranges, created };
+}
+
+/** What has been read from a stream can't be read again: a transaction that has to begin anew fails instead. */
+export function onlyOnce<T>(batches: AsyncIterable<T>): AsyncIterable<T> {
+  let begun = false;
+  return {
+    [Symbol.asyncIterator]() {
+      if (begun) throw new LeaseError("store_failed", "the store was in trouble before all jobs were in: try again");
+      begun = true;
+      return batches[Symbol.asyncIterator]();
+    },
+  };
 }

@@ -1,10 +1,12 @@
-/** What a holder says while its job runs: that it lives, how far it is, and which process it is. */
+/** What a holder says: that its job lives, how far that is, which process it is, and what it is itself. */
 
+import type { WorkerRecord } from "../../core/records.ts";
 import type { SqlRow } from "../../platform/platform.ts";
+import { WORKER_COLUMNS, workerColumns } from "../shared/rows.ts";
 import { lossOf } from "../shared/verdicts.ts";
-import type { CheckpointRequest, ExtendAnswer, ExtendRequest, ProcessNote } from "../store.ts";
-import { booleans, numbers, texts } from "./session/arrays.ts";
-import type { Connection } from "./session/link.ts";
+import type { CheckpointAnswer, CheckpointRequest, ExtendAnswer, ExtendRequest, ProcessNote } from "../store.ts";
+import { idsOf } from "./session/arrays.ts";
+import type { Connection } from "./session/session.ts";
 import { SQL } from "./statements.ts";
 
 /** A request for an extension, and when it was made: what it says of the past was true then. */
@@ -21,23 +23,17 @@ export async function extend(db: Connection, timed: readonly TimedExtend[], now_
   const aged = timed.map(({ request, asked_at_ms }) => {
     const { beat_age_ms } = request;
     const waited_ms = now_ms - asked_at_ms < LONG_WAIT_MS ? 0 : now_ms - asked_at_ms;
-    return { ...request, beat_age_ms: beat_age_ms === null ? null : Math.round(beat_age_ms + waited_ms) };
+    return {
+      ...request,
+      expires_in_ms: Math.round(request.expires_in_ms),
+      beat_age_ms: beat_age_ms === null ? null : Math.round(beat_age_ms + waited_ms),
+      at_least: beat_age_ms !== null && request.at_least === true,
+    };
   });
-  const rows = await db.query(SQL.extend, [
-    numbers(aged.map(({ id }) => id)),
-    numbers(aged.map(({ token }) => token)),
-    numbers(aged.map(({ expires_in_ms }) => Math.round(expires_in_ms))),
-    numbers(aged.map(({ beat_age_ms }) => beat_age_ms)),
-    booleans(aged.map(({ beat_age_ms, at_least }) => beat_age_ms !== null && at_least === true)),
-    numbers(aged.map(({ beats }) => beats)),
-    numbers(aged.map(({ progress }) => progress ?? null)),
-    texts(aged.map(({ message }) => message ?? null)),
-  ]);
+  const rows = await SQL.extend.run(db, aged);
   const extended = new Map(rows.map((row) => [(row["n"] as number) - 1, row]));
-  const current = await fences(
-    db,
-    aged.filter((_, index) => !extended.has(index)),
-  );
+  const refused = aged.filter((_, index) => !extended.has(index));
+  const current = await fences(db, refused);
   return aged.map(({ id, token }, index) => {
     const row = extended.get(index);
     if (row === undefined) return { status: lossOf(current.get(id), token) };
@@ -48,7 +44,7 @@ export async function extend(db: Connection, timed: readonly TimedExtend[], now_
 
 /** What writes by holders are held against, by job. */
 export async function fences(db: Connection, jobs: readonly { id: number }[]): Promise<ReadonlyMap<number, SqlRow>> {
-  const rows = jobs.length === 0 ? [] : await db.query(SQL.fences, [numbers(jobs.map(({ id }) => id))]);
+  const rows = jobs.length === 0 ? [] : await db.query(SQL.fences, [idsOf(jobs)]);
   return new Map(rows.map((row) => [row["id"] as number, row]));
 }
 
@@ -71,31 +67,26 @@ export async function inRounds<Q extends { id: number }, A>(
   return answers;
 }
 
-export async function checkpoint(
-  db: Connection,
-  requests: readonly CheckpointRequest[],
-): Promise<("accepted" | "expired" | "conflict")[]> {
+export async function checkpoint(db: Connection, requests: readonly CheckpointRequest[]): Promise<CheckpointAnswer[]> {
   if (requests.length === 0) return [];
-  const rows = await db.query(SQL.checkpoint, [
-    numbers(requests.map(({ id }) => id)),
-    numbers(requests.map(({ token }) => token)),
-    texts(requests.map(({ text }) => text)),
-  ]);
+  const rows = await SQL.checkpoint.run(db, requests);
   const accepted = new Set(rows.map(({ id, token }) => `${id} ${token}`));
   const isAccepted = ({ id, token }: CheckpointRequest) => accepted.has(`${id} ${token}`);
-  const current = await fences(
-    db,
-    requests.filter((request) => !isAccepted(request)),
-  );
+  const refused = requests.filter((request) => !isAccepted(request));
+  const current = await fences(db, refused);
   return requests.map((request) => (isAccepted(request) ? "accepted" : lossOf(current.get(request.id), request.token)));
 }
 
 export async function noteProcess(db: Connection, notes: readonly ProcessNote[]): Promise<void> {
-  await db.query(SQL.noteProcess, [
-    numbers(notes.map(({ id }) => id)),
-    numbers(notes.map(({ token }) => token)),
-    texts(notes.map(({ boot_id }) => boot_id)),
-    numbers(notes.map(({ pid }) => pid)),
-    numbers(notes.map(({ pid_started }) => pid_started)),
-  ]);
+  await SQL.noteProcess.run(db, notes);
+}
+
+const SAVE_WORKER = `INSERT INTO lease.workers (${WORKER_COLUMNS.join(", ")})
+  VALUES (${WORKER_COLUMNS.map((_, index) => `$${index + 1}`).join(", ")})
+  ON CONFLICT (id) DO UPDATE SET slots = excluded.slots, seen_at_ms = excluded.seen_at_ms,
+    stopped_at_ms = excluded.stopped_at_ms, ended = excluded.ended, draining = excluded.draining,
+    completed = excluded.completed, failed = excluded.failed`;
+
+export async function saveWorker(db: Connection, worker: WorkerRecord): Promise<void> {
+  await db.query(SAVE_WORKER, workerColumns(worker));
 }

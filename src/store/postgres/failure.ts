@@ -5,31 +5,19 @@
 
 import { LeaseError, errorText, type ErrorCode } from "../../core/errors.ts";
 
+function codes(names: string): ReadonlySet<string> {
+  return new Set(names.split(" "));
+}
+
 /** Of the driver and of the system: the connection is gone, or could not be made. */
-const LOST = new Set([
-  "CONNECTION_CLOSED",
-  "CONNECTION_DESTROYED",
-  "CONNECTION_ENDED",
-  "ECONNRESET",
-  "EPIPE",
-  "ETIMEDOUT",
-]);
-const UNREACHABLE = new Set([
-  "CONNECT_TIMEOUT",
-  "ECONNREFUSED",
-  "EHOSTUNREACH",
-  "ENETUNREACH",
-  "ENETDOWN",
-  "EAI_AGAIN",
-  "ENOTFOUND",
-  "ENOENT",
-]);
+const LOST = codes("CONNECTION_CLOSED CONNECTION_DESTROYED CONNECTION_ENDED ECONNRESET EPIPE ETIMEDOUT");
+const UNREACHABLE = codes("CONNECT_TIMEOUT ECONNREFUSED EHOSTUNREACH ENETUNREACH ENETDOWN EAI_AGAIN ENOTFOUND ENOENT");
 /** The server ends or has not begun: shutdowns, crashes, start-up, too many connections. */
-const SERVER_AWAY = new Set(["57P01", "57P02", "57P03", "53300", "25006"]);
+const SERVER_AWAY = codes("57P01 57P02 57P03 53300 25006");
 /** Nothing was done, and another look may well help: serialization, deadlock, lock timeout, a key just taken. */
-const COLLIDED = new Set(["40001", "40P01", "55P03", "23505"]);
+const COLLIDED = codes("40001 40P01 55P03 23505");
 /** A plan of before a migration by somebody else. */
-const OUTDATED = new Set(["0A000", "26000"]);
+const OUTDATED = codes("0A000 26000");
 
 export const UNDEFINED_TABLE = "42P01";
 export const UNDEFINED_SCHEMA = "3F000";
@@ -48,8 +36,7 @@ export function isConnectionLoss(error: unknown): boolean {
 /** Whether it makes sense to ask again. */
 export function isPassing(error: unknown): boolean {
   if (error instanceof LeaseError) return false;
-  const code = codeOf(error);
-  return LOST.has(code) || UNREACHABLE.has(code) || SERVER_AWAY.has(code) || COLLIDED.has(code) || OUTDATED.has(code);
+  return isConnectionLoss(error) || COLLIDED.has(codeOf(error)) || OUTDATED.has(codeOf(error));
 }
 
 /** Whether the statement may have been carried out all the same. */
@@ -87,7 +74,7 @@ export function explain(error: unknown, location: string): unknown {
   if (error instanceof LeaseError || code === "") return error;
   const [meaning, advice] = MEANINGS[code] ?? [];
   if (meaning !== undefined) return new LeaseError(meaning, `store ${location} ${advice}`, { cause: error });
-  if (LOST.has(code) || UNREACHABLE.has(code) || SERVER_AWAY.has(code)) {
+  if (isConnectionLoss(error)) {
     const message = `the connection to store ${location} was lost: is the server running?`;
     return new LeaseError("store_failed", message, { cause: error });
   }

@@ -3,12 +3,12 @@
  * kept for the next; so a lone request goes out at once and many share a round trip and a sync.
  */
 
-import type { Clock } from "../../core/clock.ts";
+import type { Clock, Random } from "../../core/clock.ts";
 import type {
   AcquireRequest,
   ExtendAnswer,
-  ExtendRequest,
   Grant,
+  Holder,
   LogWrite,
   ProcessNote,
   SettleAnswer,
@@ -17,10 +17,10 @@ import type {
 import { PROMOTE_LIMIT, acquire, promote, type Acquired } from "./acquire.ts";
 import { extend, inRounds, noteProcess, type TimedExtend } from "./extend.ts";
 import { appendLogs } from "./logs.ts";
-import type { Connection } from "./session/link.ts";
 import type { Session } from "./session/session.ts";
 import { settle, type EndWriter } from "./settle.ts";
 import { SQL } from "./statements.ts";
+import type { Notice } from "./watch.ts";
 
 interface Waiting<Q, A> {
   requests: readonly Q[];
@@ -32,14 +32,15 @@ interface Waiting<Q, A> {
 const MOST = 1_000;
 
 export class GroupCommit<Q, A> {
-  readonly #send: (requests: readonly Q[]) => Promise<A[]>;
+  readonly #send: (requests: readonly Q[]) => Promise<A[] | void>;
   #waiting: Waiting<Q, A>[] = [];
   #under_way = false;
   #scheduled = false;
   #delayed: ReturnType<typeof setTimeout> | null = null;
   #idle: (() => void)[] = [];
 
-  constructor(send: (requests: readonly Q[]) => Promise<A[]>) {
+  /** Answers one by one, or none. */
+  constructor(send: (requests: readonly Q[]) => Promise<A[] | void>) {
     this.#send = send;
   }
 
@@ -94,7 +95,7 @@ export class GroupCommit<Q, A> {
 
   async #carryOut(batch: readonly Waiting<Q, A>[]): Promise<void> {
     try {
-      const answers = await this.#send(batch.flatMap(({ requests }) => requests));
+      const answers = (await this.#send(batch.flatMap(({ requests }) => requests))) ?? [];
       let from = 0;
       for (const { requests, resolve } of batch) resolve(answers.slice(from, (from += requests.length)));
     } catch (error) {
@@ -106,107 +107,89 @@ export class GroupCommit<Q, A> {
 /** Must not wait behind anything else. */
 export const QUICK = { quick: true };
 
+type GroupedHolder = Pick<Holder, "acquire" | "extend" | "settle" | "noteProcess" | "appendLogs">;
+
 /** What the holders of leases ask of the store, each verb for all slots of the process in one statement. */
-export class GroupedVerbs {
-  readonly #session: Session;
-  readonly #clock: Clock;
-  readonly #ends: EndWriter;
-  readonly #extends = new GroupCommit<TimedExtend, ExtendAnswer>((all) =>
-    inRounds(all, (round) => this.#quick((db) => extend(db, round, this.#clock.mono_ms()))),
+export function groupedVerbs(session: Session, clock: Clock, random: Random, send: (notice: Notice) => void) {
+  const quick: Session["run"] = (work) => session.run(work, QUICK);
+  // Others may have been waiting for what has ended.
+  const ends = endWriter(session, QUICK, () => send("urgent"));
+  const extensions = new GroupCommit<TimedExtend, ExtendAnswer>((all) =>
+    inRounds(all, (round) => quick((db) => extend(db, round, clock.mono_ms()))),
   );
-  readonly #settles = new GroupCommit<SettleRequest, SettleAnswer>((all) => settle(this.#ends, all));
-  readonly #notes = new GroupCommit<ProcessNote, null>(async (all) => {
-    await this.#quick((db) => noteProcess(db, all));
-    return all.map(() => null);
+  const settles = new GroupCommit<SettleRequest, SettleAnswer>((all) => settle(ends, all));
+  const notes = new GroupCommit<ProcessNote, void>((all) => quick((db) => noteProcess(db, all)));
+  const prints = new GroupCommit<LogWrite, void>((all) => quick((db) => appendLogs(db, all)));
+  const clocks = new GroupCommit<null, number>(async (all) => {
+    const [row] = await quick((db) => db.query<{ ms: number }>(SQL.now));
+    return all.map(() => row?.ms as number);
   });
-  readonly #logs = new GroupCommit<LogWrite, null>(async (all) => {
-    await this.#quick((db) => appendLogs(db, all));
-    return all.map(() => null);
-  });
-  readonly #clocks = new GroupCommit<null, number>(async (all) => {
-    const [row] = await this.#quick((db) => db.query(SQL.now));
-    return all.map(() => row?.["ms"] as number);
-  });
-
   /** Of which jobs output is being written. */
-  readonly #printing = new Map<number, Promise<unknown>>();
-
-  /** `onFreed`: others may have been waiting for what has ended. */
-  constructor(session: Session, clock: Clock, onFreed: () => void) {
-    this.#session = session;
-    this.#clock = clock;
-    this.#ends = endWriter(session, QUICK, onFreed);
-  }
-
-  /** What turns out to be damaged is set aside, and others are granted instead. */
-  async acquire(request: AcquireRequest, newNumber: () => number): Promise<Grant[]> {
-    const grants: Grant[] = [];
-    while (grants.length < request.count) {
-      const found = await this.#acquireSome({ ...request, count: request.count - grants.length }, newNumber());
-      grants.push(...found.grants);
-      if (found.damaged.length === 0) break;
+  const printing = new Map<number, Promise<unknown>>();
+  const holder: GroupedHolder = {
+    acquire: (request) => acquireSound(quick, ends, request, () => Math.floor(random() * Number.MAX_SAFE_INTEGER)),
+    extend(requests) {
+      const asked_at_ms = clock.mono_ms();
+      return extensions.ask(requests.map((request) => ({ id: request.id, request, asked_at_ms })));
+    },
+    // What was printed before the end is kept before it: afterwards the fence would refuse it.
+    async settle(requests, { within_ms } = { within_ms: 0 }) {
+      const printed = requests.flatMap(({ id }) => printing.get(id) ?? []);
+      if (printed.length > 0) await Promise.all(printed);
+      const answers = await settles.ask(requests, within_ms);
+      send(requests.some(({ change }) => change.state.name === "pending") ? "urgent" : "other");
+      return answers;
+    },
+    noteProcess: async (requests) => void (await notes.ask(requests)),
+    async appendLogs(requests) {
+      const asked = prints.ask(requests);
+      for (const { id } of requests) printing.set(id, asked);
       try {
-        await settle(this.#ends, found.damaged);
-      } catch (error) {
-        // What was granted is not given up for it: a sweep sets those aside when their leases are over.
-        if (grants.length === 0) throw error;
-        break;
+        await asked;
+      } finally {
+        for (const { id } of requests) if (printing.get(id) === asked) printing.delete(id);
       }
-    }
-    return grants;
-  }
+      send("other");
+    },
+  };
+  return {
+    holder,
+    now: async () => (await clocks.ask([null]))[0] as number,
+    /** Resolves when everything that was asked has been answered. */
+    settled: () => Promise.all([extensions, settles, notes, prints, clocks].map((one) => one.settled())),
+  };
+}
 
-  /** `number` names this call, so that one whose answer was lost can be told again. */
-  async #acquireSome(request: AcquireRequest, number: number): Promise<Acquired> {
-    for (let due_first = true; ;) {
-      const acquired = await this.#quick((db, again) => acquire(db, request, { number, due_first, again }));
-      if (acquired !== null) return acquired;
-      // When others are at it already, their promotions count as not yet there.
-      const promoted = await this.#quick(promote);
-      if (promoted < PROMOTE_LIMIT) due_first = false;
-    }
-  }
-
-  extend(requests: readonly ExtendRequest[]): Promise<ExtendAnswer[]> {
-    const asked_at_ms = this.#clock.mono_ms();
-    return this.#extends.ask(requests.map((request) => ({ id: request.id, request, asked_at_ms })));
-  }
-
-  /** What was printed before the end is kept before it: afterwards the fence would refuse it. */
-  async settle(requests: readonly SettleRequest[], within_ms: number): Promise<SettleAnswer[]> {
-    const printed = requests.flatMap(({ id }) => this.#printing.get(id) ?? []);
-    if (printed.length > 0) await Promise.all(printed);
-    return this.#settles.ask(requests, within_ms);
-  }
-
-  async noteProcess(requests: readonly ProcessNote[]): Promise<void> {
-    await this.#notes.ask(requests);
-  }
-
-  async appendLogs(requests: readonly LogWrite[]): Promise<void> {
-    const asked = this.#logs.ask(requests);
-    for (const { id } of requests) this.#printing.set(id, asked);
+/** What turns out to be damaged is set aside, and others are granted instead. */
+async function acquireSound(
+  run: Session["run"],
+  ends: EndWriter,
+  request: AcquireRequest,
+  newNumber: () => number,
+): Promise<Grant[]> {
+  const grants: Grant[] = [];
+  while (grants.length < request.count) {
+    const found = await acquireSome(run, { ...request, count: request.count - grants.length }, newNumber());
+    grants.push(...found.grants);
+    if (found.damaged.length === 0) break;
     try {
-      await asked;
-    } finally {
-      for (const { id } of requests) if (this.#printing.get(id) === asked) this.#printing.delete(id);
+      await settle(ends, found.damaged);
+    } catch (error) {
+      // What was granted is not given up for it: a sweep sets those aside when their leases are over.
+      if (grants.length === 0) throw error;
+      break;
     }
   }
+  return grants;
+}
 
-  async now(): Promise<number> {
-    const [now_ms] = await this.#clocks.ask([null]);
-    return now_ms as number;
-  }
-
-  /** Resolves when everything that was asked has been answered. */
-  async settled(): Promise<void> {
-    await Promise.all(
-      [this.#extends, this.#settles, this.#notes, this.#logs, this.#clocks].map((one) => one.settled()),
-    );
-  }
-
-  #quick<T>(work: (db: Connection, again: boolean) => Promise<T>): Promise<T> {
-    return this.#session.run(work, QUICK);
+/** `number` names this call, so that one whose answer was lost can be told again. */
+async function acquireSome(run: Session["run"], request: AcquireRequest, number: number): Promise<Acquired> {
+  for (let due_first = true; ;) {
+    const acquired = await run((db, again) => acquire(db, request, { number, due_first, again }));
+    if (acquired !== null) return acquired;
+    // When others are at it already, their promotions count as not yet there.
+    if ((await run(promote)) < PROMOTE_LIMIT) due_first = false;
   }
 }
 

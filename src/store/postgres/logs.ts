@@ -4,29 +4,14 @@ import type { LogChunk } from "../../core/records.ts";
 import type { SqlRow } from "../../platform/platform.ts";
 import type { LogQuery } from "../queries.ts";
 import type { LogWrite } from "../store.ts";
-import { bytes, numbers } from "./session/arrays.ts";
-import type { Connection } from "./session/link.ts";
+import type { Connection } from "./session/session.ts";
 import { SQL } from "./statements.ts";
 
 export async function appendLogs(db: Connection, writes: readonly LogWrite[]): Promise<void> {
   const chunks = writes.flatMap(({ id, token, chunks: own }) => own.map((chunk) => ({ id, token, ...chunk })));
-  if (chunks.length > 0) {
-    await db.query(SQL.insertLogs, [
-      numbers(chunks.map(({ id }) => id)),
-      numbers(chunks.map(({ token }) => token)),
-      numbers(chunks.map(({ start }) => start)),
-      numbers(chunks.map(({ bytes: size }) => size)),
-      bytes(chunks.map(({ data }) => data)),
-    ]);
-  }
+  if (chunks.length > 0) await SQL.insertLogs.run(db, chunks);
   const trims = writes.filter(({ head_bytes, keep_from }) => keep_from > head_bytes);
-  if (trims.length === 0) return;
-  await db.query(SQL.trimLogs, [
-    numbers(trims.map(({ id }) => id)),
-    numbers(trims.map(({ token }) => token)),
-    numbers(trims.map(({ head_bytes }) => head_bytes)),
-    numbers(trims.map(({ keep_from }) => keep_from)),
-  ]);
+  if (trims.length > 0) await SQL.trimLogs.run(db, trims);
 }
 
 export async function lastLogs(
@@ -35,11 +20,7 @@ export async function lastLogs(
   count: number,
 ): Promise<ReadonlyMap<number, LogChunk[]>> {
   if (count === 0) return new Map();
-  const rows = await db.query(SQL.lastLogs, [
-    numbers(running.map((row) => row["job_id"] as number)),
-    numbers(running.map((row) => row["attempt"] as number)),
-    count,
-  ]);
+  const rows = await SQL.lastLogs.run(db, running, count);
   const chunks = rows.map(({ job_id, ...chunk }) => ({ job_id, chunk: chunk as unknown as LogChunk }));
   const grouped = Map.groupBy(chunks, ({ job_id }) => job_id as number);
   return new Map([...grouped].map(([job, pieces]) => [job, pieces.map(({ chunk }) => chunk)]));

@@ -4,27 +4,19 @@
  */
 
 import process from "node:process";
-import type { Clock, Random } from "../../core/clock.ts";
 import { LeaseError } from "../../core/errors.ts";
 import type { Store } from "../store.ts";
 import { UNDEFINED_SCHEMA, UNDEFINED_TABLE, codeOf, explain } from "./failure.ts";
 import { MIGRATIONS, migrate, versionOf } from "./schema.ts";
-import { Session } from "./session/session.ts";
+import { Session, type SessionOptions } from "./session/session.ts";
 import { parseTarget, type Target } from "./session/url.ts";
 import { postgresStore } from "./store.ts";
 
-export interface OpenPostgresOptions {
-  clock: Clock;
-  random: Random;
+export interface OpenPostgresOptions extends SessionOptions {
   create?: boolean;
-  /** How long a call keeps trying while the database can't be reached. */
-  retry_limit_ms?: number;
-  /** How long a single answer may take. */
-  answer_timeout_ms?: number;
   env?: Readonly<Record<string, string | undefined>>;
 }
 
-const DEFAULT_RETRY_LIMIT_MS = 30_000;
 const OLDEST = 15;
 
 /** A server that is starting up is waited for; one that is not there is an answer. */
@@ -35,13 +27,7 @@ const PAUSE_MS = 100;
 
 export async function openPostgres(url: string, options: OpenPostgresOptions): Promise<Store> {
   const target = parseTarget(url, options.env ?? process.env);
-  const session = new Session({
-    target,
-    clock: options.clock,
-    random: options.random,
-    retry_limit_ms: options.retry_limit_ms ?? DEFAULT_RETRY_LIMIT_MS,
-    answer_timeout_ms: options.answer_timeout_ms,
-  });
+  const session = new Session(target, options);
   try {
     const version = await readVersion(session);
     refuseOldServer(session, target);
@@ -54,8 +40,7 @@ export async function openPostgres(url: string, options: OpenPostgresOptions): P
     await session.close().catch(() => {});
     throw explain(error, target.location);
   }
-  const { clock, random } = options;
-  return postgresStore(session, target.schema, clock, random);
+  return postgresStore(session, target.schema, options.clock, options.random);
 }
 
 /** Null: there is no store yet. */
@@ -76,8 +61,6 @@ async function readVersion(session: Session): Promise<number | null> {
 function refuseOldServer(session: Session, target: Target): void {
   const version = session.server_version;
   if (!(Number.parseInt(version, 10) < OLDEST)) return;
-  throw new LeaseError(
-    "unsupported",
-    `store ${target.location} is on PostgreSQL ${version}, and lease needs ${OLDEST} or newer: upgrade the server`,
-  );
+  const advice = `and lease needs ${OLDEST} or newer: upgrade the server`;
+  throw new LeaseError("unsupported", `store ${target.location} is on PostgreSQL ${version}, ${advice}`);
 }

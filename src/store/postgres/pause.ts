@@ -1,7 +1,6 @@
 /** Paused queues: what runs goes on, and nobody acquires from them. */
 
-import { texts } from "./session/arrays.ts";
-import type { Connection } from "./session/link.ts";
+import type { Connection } from "./session/session.ts";
 
 /** How whoever looks for the next job skips them. */
 export const isPaused = (queue: string) =>
@@ -14,7 +13,7 @@ const SET_PAUSED = `INSERT INTO lease.queues (name, paused_at_ms)
 const PAUSED = `SELECT name FROM lease.queues WHERE paused_at_ms IS NOT NULL ORDER BY name COLLATE "C"`;
 
 export async function setPaused(db: Connection, queues: readonly string[], paused: boolean): Promise<void> {
-  if (queues.length > 0) await db.query(SET_PAUSED, [texts([...new Set(queues)]), paused]);
+  if (queues.length > 0) await db.query(SET_PAUSED, [[...new Set(queues)], paused]);
 }
 
 export async function pausedQueues(db: Connection): Promise<string[]> {

@@ -1,14 +1,21 @@
-/** Deleting finished jobs, oldest first; what belongs to them goes with them, in the same statement. */
+/**
+ * Deleting what is not needed any more: finished jobs, oldest first, with all that belongs to them in the same statement,
+ * and all but the newest checkpoints.
+ */
 
 import type { StateName } from "../../core/job.ts";
 import type { PruneQuery } from "../queries.ts";
-import { select } from "./list.ts";
-import { texts } from "./session/arrays.ts";
-import type { Connection } from "./session/link.ts";
+import { LAST_TRIM } from "../shared/rows.ts";
+import { trimFrom } from "../shared/verdicts.ts";
+import { select } from "./read.ts";
+import { lockMeta } from "./schema.ts";
+import { toList } from "./session/arrays.ts";
+import type { Connection } from "./session/session.ts";
+import { SQL } from "./statements.ts";
 
 function old({ states, older_than_ms, ...selection }: PruneQuery) {
   const only = select(selection);
-  only.add("state = ANY (?::text[])", texts([...new Set(states)]));
+  only.add("state = ANY (?::text[])", toList([...new Set(states)]));
   only.add("finished_at_ms <= (SELECT lease.now_ms()) - ?::bigint", older_than_ms);
   return only;
 }
@@ -35,4 +42,27 @@ export async function prune(db: Connection, { limit, ...query }: PruneQuery & { 
       FOR UPDATE SKIP LOCKED
     ), ${OWNED} DELETE FROM lease.jobs WHERE id = ANY (ARRAY(SELECT id FROM old)) RETURNING id`;
   return (await db.query(text, only.params)).length;
+}
+
+const NEWEST = "SELECT max(id) AS id FROM lease.checkpoints";
+/** All but the newest, and but the progress that the next attempt of an unfinished job starts from. */
+const trim = (group: string, of_group: string) => `DELETE FROM lease.checkpoints WHERE id IN (
+    SELECT old.id FROM (SELECT DISTINCT ${group} AS name FROM lease.checkpoints WHERE id > $1 AND ${of_group}) AS touched
+    CROSS JOIN LATERAL (SELECT id FROM lease.checkpoints WHERE ${group} = touched.name ORDER BY id DESC OFFSET $2) AS old
+  ) AND NOT (kind = 'progress'
+    AND EXISTS (SELECT 1 FROM lease.jobs WHERE jobs.id = checkpoints.job_id AND finished_at_ms IS NULL)
+    AND id = (SELECT max(id) FROM lease.checkpoints AS c WHERE c.job_id = checkpoints.job_id AND c.kind = 'progress')
+  ) RETURNING id`;
+const TRIM_TASKS = trim("task", "task IS NOT NULL");
+const TRIM_JOBS = trim("job_id", "task IS NULL");
+
+export async function trimCheckpoints(db: Connection, keep: number): Promise<number> {
+  const [row] = await db.query(NEWEST);
+  const newest = (row?.["id"] ?? null) as number | null;
+  const from_id = trimFrom(newest === null ? null : await lockMeta(db, "trim", LAST_TRIM), keep, newest);
+  if (from_id === null) return 0;
+  const tasks = await db.query(TRIM_TASKS, [from_id, keep]);
+  const jobs = await db.query(TRIM_JOBS, [from_id, keep]);
+  await db.query(SQL.setMeta, ["trim", JSON.stringify({ id: newest, keep })]);
+  return tasks.length + jobs.length;
 }

@@ -1,25 +1,48 @@
-/**
- * Questions about jobs. Reads never wait for writers: each statement has its own snapshot.
- */
+/** Questions about jobs and workers. Reads never wait for writers: each statement has its own snapshot. */
 
 import type { Job } from "../../core/job.ts";
-import type { AttemptRecord, Checkpoint, QueueCount } from "../../core/records.ts";
-import type { Backlog, BacklogQuery, CheckpointQuery, LeaseHealth, Selection, UnmetDependency } from "../queries.ts";
-import { Conditions, narrowCheckpoints } from "../shared/filters.ts";
-import { toAttempt, toCheckpoint, toJob } from "../shared/rows.ts";
-import { select } from "./list.ts";
-import { numbers, texts } from "./session/arrays.ts";
-import type { Connection } from "./session/link.ts";
+import type { AttemptRecord, Checkpoint, QueueCount, WorkerRecord } from "../../core/records.ts";
+import type {
+  Backlog,
+  BacklogQuery,
+  CheckpointQuery,
+  LeaseHealth,
+  ListQuery,
+  Selection,
+  UnmetDependency,
+} from "../queries.ts";
+import { Conditions, SHOWN, narrowCheckpoints, narrowList, orderOf } from "../shared/filters.ts";
+import { toAttempt, toCheckpoint, toJob, toWorker } from "../shared/rows.ts";
+import { toList } from "./session/arrays.ts";
+import type { Connection } from "./session/session.ts";
 import { SELECT_JOB, SQL } from "./statements.ts";
+
+/** With placeholders and lists as this engine has them. */
+export function select({ ids, queues, task }: Selection): Conditions {
+  const only = new Conditions("$");
+  if (ids) only.add("id = ANY (?::bigint[])", toList(ids));
+  if (queues) only.add("queue = ANY (?::text[])", toList(queues));
+  if (task !== undefined) only.add("task = ?", task);
+  return only;
+}
 
 export async function jobs(db: Connection, ids: readonly number[]): Promise<(Job | null)[]> {
   if (ids.length === 0) return [];
-  const rows = await db.query(`${SELECT_JOB} WHERE id = ANY ($1::bigint[])`, [numbers(ids)]);
+  const rows = await db.query(`${SELECT_JOB} WHERE id = ANY ($1::bigint[])`, [ids]);
   const found = new Map(rows.map((row) => [row["id"] as number, row]));
   return ids.map((id) => {
     const row = found.get(id);
     return row === undefined ? null : toJob(row);
   });
+}
+
+export async function list(db: Connection, query: ListQuery): Promise<Job[]> {
+  const only = select(query);
+  if (query.states) only.say(`(${query.states.map((state) => SHOWN[state]).join(" OR ") || "FALSE"})`);
+  if (query.holder !== undefined) only.add("state = 'running' AND holder = ?", query.holder);
+  narrowList(only, query);
+  const text = `${SELECT_JOB} ${only.where()} ORDER BY ${orderOf(query)} LIMIT ${only.bind(query.limit)}`;
+  return (await db.query(text, only.params)).map(toJob);
 }
 
 export async function checkpoints(db: Connection, query: CheckpointQuery): Promise<Checkpoint[]> {
@@ -52,7 +75,7 @@ const UNMET = `SELECT d.job_id AS job, d.parent_id AS parent, d.kind, parent.sta
   ORDER BY d.job_id, d.parent_id`;
 
 export async function parents(db: Connection, ids: readonly number[]): Promise<UnmetDependency[]> {
-  return (await db.query(UNMET, [numbers(ids)])) as unknown as UnmetDependency[];
+  return (await db.query(UNMET, [ids])) as unknown as UnmetDependency[];
 }
 
 /** The jobs of the given queues (null: all) and task (null: any). */
@@ -67,14 +90,12 @@ const BACKLOG = `SELECT
   (SELECT min(run_at_ms) FROM lease.jobs WHERE state = 'scheduled' AND ${MINE}) AS next_due_ms`;
 
 export async function backlog(db: Connection, query: BacklogQuery): Promise<Backlog> {
-  const queues = query.queues === null ? null : texts(query.queues);
-  const [row] = await db.query(BACKLOG, [queues, query.task]);
+  const [row] = await db.query(BACKLOG, [query.queues, query.task]);
   return row as unknown as Backlog;
 }
 
 export async function topPriority(db: Connection, query: BacklogQuery): Promise<number | null> {
-  const queues = query.queues === null ? null : texts(query.queues);
-  const [row] = await db.query(SQL.topPriority, [queues, query.task]);
+  const [row] = await db.query(SQL.topPriority, [query.queues, query.task]);
   return (row?.["priority"] ?? null) as number | null;
 }
 
@@ -94,4 +115,12 @@ const LEASES = `SELECT count(*) AS held, count(*) FILTER (WHERE expires_at_ms < 
 export async function leaseHealth(db: Connection): Promise<LeaseHealth> {
   const [row] = await db.query(LEASES);
   return row as unknown as LeaseHealth;
+}
+
+const WORKERS = `SELECT * FROM lease.workers ORDER BY stopped_at_ms IS NOT NULL, started_at_ms, id COLLATE "C"`;
+const WORKERS_LIVE_ON = "SELECT * FROM lease.workers WHERE host = $1 AND stopped_at_ms IS NULL";
+
+export async function workers(db: Connection, query?: { live_on: string }): Promise<WorkerRecord[]> {
+  const rows = await (query === undefined ? db.query(WORKERS) : db.query(WORKERS_LIVE_ON, [query.live_on]));
+  return rows.map(toWorker);
 }

@@ -3,15 +3,14 @@
 import { assert } from "../../core/errors.ts";
 import type { RecoveryTotals, SweepCounts } from "../../core/records.ts";
 import type { ExpiredLease, ExpiredQuery } from "../queries.ts";
-import { toAttempt, toJob } from "../shared/rows.ts";
-import { RECOVERY_TOTALS, fromJson } from "../shared/schemas.ts";
+import { RECOVERY_TOTALS, fromJson, toAttempt, toJob } from "../shared/rows.ts";
 import { addTotals } from "../shared/verdicts.ts";
 import type { RecoverRequest } from "../store.ts";
 import { inRounds } from "./extend.ts";
 import { lastLogs } from "./logs.ts";
 import { lockMeta } from "./schema.ts";
-import { numbers, texts } from "./session/arrays.ts";
-import type { Connection } from "./session/link.ts";
+import { idsOf } from "./session/arrays.ts";
+import type { Connection } from "./session/session.ts";
 import { endAll, type EndWriter } from "./settle.ts";
 import { SELECT_JOB, SQL } from "./statements.ts";
 
@@ -23,9 +22,9 @@ const EXPIRED = `${SELECT_JOB} WHERE state = 'running' AND (expires_at_ms, id) >
 export async function expired(db: Connection, query: ExpiredQuery): Promise<ExpiredLease[]> {
   const { after, dead_holders } = query;
   const [behind_ms, behind_id] = [after?.expires_at_ms ?? -1, after?.id ?? -1];
-  const rows = await db.query(EXPIRED, [query.grace_ms, behind_ms, behind_id, query.limit, texts(dead_holders)]);
+  const rows = await db.query(EXPIRED, [query.grace_ms, behind_ms, behind_id, query.limit, dead_holders]);
   if (rows.length === 0) return [];
-  const running = await db.query(SQL.currentAttempts, [numbers(rows.map(({ id }) => id as number))]);
+  const running = await db.query(SQL.currentAttempts, [idsOf(rows)]);
   const current = new Map(running.map((row) => [`${row["job_id"]} ${row["attempt"]}`, row]));
   const printed = await lastLogs(db, running, query.last_chunks ?? 0);
   return rows.map((row) => {

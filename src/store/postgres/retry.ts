@@ -7,8 +7,7 @@
 import type { StateName } from "../../core/job.ts";
 import { retryAnswer } from "../shared/verdicts.ts";
 import type { RetryAnswer } from "../store.ts";
-import { numbers, texts } from "./session/arrays.ts";
-import type { Connection } from "./session/link.ts";
+import type { Connection } from "./session/session.ts";
 import { SQL } from "./statements.ts";
 
 const RETRY = `UPDATE lease.jobs SET state = 'pending', run_at_ms = (SELECT lease.now_ms()), failures = 0,
@@ -16,10 +15,10 @@ const RETRY = `UPDATE lease.jobs SET state = 'pending', run_at_ms = (SELECT leas
   WHERE id = ANY ($1::bigint[])`;
 
 export async function retry(db: Connection, ids: readonly number[]): Promise<RetryAnswer[]> {
-  const rows = await db.query(SQL.lockJobs, [numbers(ids)]);
+  const rows = await db.query(SQL.lockJobs, [ids]);
   const jobs = new Map(rows.map((row) => [row["id"] as number, row]));
   const keys = rows.flatMap(({ key }) => (key === null ? [] : [key as string]));
-  const live = keys.length === 0 ? [] : await db.query(SQL.liveByKey, [texts(keys)]);
+  const live = keys.length === 0 ? [] : await db.query(SQL.liveByKey, [keys]);
   const taken = new Set(live.map(({ key }) => key as string));
   const answers = ids.map((id) => {
     const { state = null, key = null } = jobs.get(id) ?? {};
@@ -28,6 +27,6 @@ export async function retry(db: Connection, ids: readonly number[]): Promise<Ret
     return answer;
   });
   const again = answers.flatMap(({ id, status }) => (status === "pending" ? [id] : []));
-  if (again.length > 0) await db.query(RETRY, [numbers(again)]);
+  if (again.length > 0) await db.query(RETRY, [again]);
   return answers;
 }

@@ -11,11 +11,10 @@
  *   - Time comes from one function, the database's clock.
  */
 
-import type { GenericSchema, InferOutput } from "valibot";
+import type { GenericSchema } from "valibot";
 import { LeaseError } from "../../core/errors.ts";
-import { fromJson } from "../shared/schemas.ts";
-import type { Connection } from "./session/link.ts";
-import type { Session } from "./session/session.ts";
+import { fromJson } from "../shared/rows.ts";
+import type { Connection, Session } from "./session/session.ts";
 import type { Target } from "./session/url.ts";
 import { SQL } from "./statements.ts";
 
@@ -24,38 +23,17 @@ CREATE FUNCTION lease.now_ms() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAF
   'SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
 
 CREATE TABLE lease.jobs (
-  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  run_at_ms bigint NOT NULL,
-  priority bigint NOT NULL,
-  token integer NOT NULL DEFAULT 0,
-  failures integer NOT NULL DEFAULT 0,
-  retries bigint NOT NULL,
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, run_at_ms bigint NOT NULL, priority bigint NOT NULL,
+  token integer NOT NULL DEFAULT 0, failures integer NOT NULL DEFAULT 0, retries bigint NOT NULL,
   lease_ms bigint, -- null: the worker's; 0: learned
-  expires_at_ms bigint,
-  cancel_requested_at_ms bigint,
-  created_at_ms bigint NOT NULL,
-  started_at_ms bigint,
-  finished_at_ms bigint,
-  last_beat_at_ms bigint,
+  expires_at_ms bigint, cancel_requested_at_ms bigint,
+  created_at_ms bigint NOT NULL, started_at_ms bigint, finished_at_ms bigint, last_beat_at_ms bigint,
   beats bigint NOT NULL DEFAULT 0, -- of the running attempt
-  progress double precision,
-  exit_code integer,
-  awaited boolean NOT NULL DEFAULT false,
-  has_input boolean NOT NULL DEFAULT false,
-  state text NOT NULL,
-  queue text NOT NULL,
-  holder text,
-  task text,
-  key text,
-  argv text NOT NULL,
-  cwd text NOT NULL,
-  settings text,
-  env text,
-  message text,
-  cause text,
-  error text,
-  output text,
-  reason text,
+  progress double precision, exit_code integer,
+  awaited boolean NOT NULL DEFAULT false, has_input boolean NOT NULL DEFAULT false,
+  state text NOT NULL, queue text NOT NULL, holder text,
+  task text, key text, argv text NOT NULL, cwd text NOT NULL, settings text, env text,
+  message text, cause text, error text, output text, reason text,
   -- One expression for all: each costs every write.
   CHECK (CASE
     WHEN state = 'running' THEN token > 0 AND holder IS NOT NULL AND expires_at_ms IS NOT NULL AND finished_at_ms IS NULL
@@ -78,70 +56,37 @@ CREATE INDEX jobs_key ON lease.jobs (key, id) WHERE key IS NOT NULL;
 CREATE UNIQUE INDEX jobs_live_key ON lease.jobs (key) WHERE key IS NOT NULL AND finished_at_ms IS NULL;
 CREATE TABLE lease.inputs (job_id bigint PRIMARY KEY, data bytea NOT NULL);
 CREATE TABLE lease.attempts (
-  job_id bigint NOT NULL,
-  attempt integer NOT NULL CHECK (attempt > 0),
+  job_id bigint NOT NULL, attempt integer NOT NULL CHECK (attempt > 0),
   request bigint, -- which acquire it answered, so that one whose answer was lost can be told again
-  lease_ms bigint NOT NULL,
-  started_at_ms bigint NOT NULL,
-  ended_at_ms bigint,
-  beats bigint NOT NULL DEFAULT 0,
-  pid bigint,
-  pid_started bigint,
-  exit_code integer,
-  worker text NOT NULL,
-  host text NOT NULL,
-  boot_id text,
-  cause text,
-  signal text,
-  error text,
-  last_line text,
+  lease_ms bigint NOT NULL, started_at_ms bigint NOT NULL, ended_at_ms bigint, beats bigint NOT NULL DEFAULT 0,
+  pid bigint, pid_started bigint, exit_code integer, worker text NOT NULL, host text NOT NULL, boot_id text,
+  cause text, signal text, error text, last_line text,
   PRIMARY KEY (job_id, attempt),
   CHECK ((ended_at_ms IS NULL) = (cause IS NULL))
 ) WITH (fillfactor = 75, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 2000);
 CREATE TABLE lease.checkpoints (
-  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  job_id bigint NOT NULL,
-  at_ms bigint NOT NULL,
-  token integer NOT NULL,
-  task text,
-  kind text NOT NULL CHECK (kind IN ('error', 'progress')),
-  text text NOT NULL
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, job_id bigint NOT NULL, at_ms bigint NOT NULL,
+  token integer NOT NULL, task text, kind text NOT NULL CHECK (kind IN ('error', 'progress')), text text NOT NULL
 );
 CREATE INDEX checkpoints_job ON lease.checkpoints (job_id, kind, id);
 CREATE INDEX checkpoints_task ON lease.checkpoints (task, id) WHERE task IS NOT NULL;
 CREATE TABLE lease.workers (
-  id text PRIMARY KEY,
-  name text,
-  host text NOT NULL,
-  boot_id text NOT NULL,
-  pid bigint NOT NULL,
-  pid_started bigint NOT NULL,
-  version text NOT NULL,
-  queues text,
-  slots integer NOT NULL,
-  started_at_ms bigint NOT NULL,
-  seen_at_ms bigint NOT NULL,
-  stopped_at_ms bigint,
-  ended text CHECK (ended IN ('clean', 'dead')),
-  draining integer NOT NULL DEFAULT 0,
-  completed bigint NOT NULL DEFAULT 0,
-  failed bigint NOT NULL DEFAULT 0,
+  id text PRIMARY KEY, name text,
+  host text NOT NULL, boot_id text NOT NULL, pid bigint NOT NULL, pid_started bigint NOT NULL,
+  version text NOT NULL, queues text, slots integer NOT NULL,
+  started_at_ms bigint NOT NULL, seen_at_ms bigint NOT NULL, stopped_at_ms bigint,
+  ended text CHECK (ended IN ('clean', 'dead')), draining integer NOT NULL DEFAULT 0,
+  completed bigint NOT NULL DEFAULT 0, failed bigint NOT NULL DEFAULT 0,
   CHECK ((stopped_at_ms IS NULL) = (ended IS NULL))
 ) WITH (fillfactor = 50);
 CREATE INDEX workers_live ON lease.workers (host) WHERE stopped_at_ms IS NULL;
 CREATE TABLE lease.logs (
-  job_id bigint NOT NULL,
-  attempt integer NOT NULL,
-  start bigint NOT NULL,
-  bytes bigint NOT NULL,
-  data bytea NOT NULL,
+  job_id bigint NOT NULL, attempt integer NOT NULL, start bigint NOT NULL, bytes bigint NOT NULL, data bytea NOT NULL,
   PRIMARY KEY (job_id, attempt, start)
 );
 ALTER TABLE lease.logs ALTER COLUMN data SET STORAGE EXTERNAL; -- it comes compressed
 CREATE TABLE lease.dependencies (
-  job_id bigint NOT NULL,
-  parent_id bigint NOT NULL,
-  kind text NOT NULL CHECK (kind IN ('success', 'any')),
+  job_id bigint NOT NULL, parent_id bigint NOT NULL, kind text NOT NULL CHECK (kind IN ('success', 'any')),
   PRIMARY KEY (job_id, parent_id)
 );
 CREATE INDEX dependencies_parent ON lease.dependencies (parent_id);
@@ -160,21 +105,17 @@ export async function versionOf(db: Connection): Promise<number | null> {
   return row === undefined ? null : Number(row["value"]);
 }
 
-const EXISTS = "SELECT to_regclass($1) IS NOT NULL AS found";
-
 /** Brings the schema of a store to this version, under a lock. */
 export async function migrate(session: Session, { schema, location }: Target): Promise<void> {
   const name = `"${schema.replaceAll('"', '""')}"`;
   await session.transaction(async (db) => {
     // Whoever comes second finds the work done.
     await db.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [`lease ${schema}`]);
-    const [meta] = await db.query(EXISTS, [`${name}.meta`]);
-    const version = (meta?.["found"] as unknown) === true ? ((await versionOf(db)) ?? 0) : 0;
+    const [meta] = await db.query("SELECT 1 AS found WHERE to_regclass($1) IS NOT NULL", [`${name}.meta`]);
+    const version = meta === undefined ? 0 : ((await versionOf(db)) ?? 0);
     if (version > MIGRATIONS.length) {
-      throw new LeaseError(
-        "store_newer",
-        `store ${location} has schema ${version} and this lease knows ${MIGRATIONS.length}: use a newer lease`,
-      );
+      const found = `has schema ${version} and this lease knows ${MIGRATIONS.length}`;
+      throw new LeaseError("store_newer", `store ${location} ${found}: use a newer lease`);
     }
     if (version === 0) await refuseForeign(db, schema, location);
     if (version === 0) await db.query(`CREATE SCHEMA IF NOT EXISTS ${name}`);
@@ -185,23 +126,16 @@ export async function migrate(session: Session, { schema, location }: Target): P
 
 /** A schema with tables in it and no mark of ours is somebody else's. */
 async function refuseForeign(db: Connection, schema: string, location: string): Promise<void> {
-  const text = "SELECT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = $1) AS found";
-  const [row] = await db.query(text, [schema]);
-  if ((row?.["found"] as unknown) !== true) return;
-  throw new LeaseError(
-    "store_not_database",
-    `schema ${schema} of ${location} belongs to another program: name another with ?schema=`,
-  );
+  const [table] = await db.query("SELECT 1 AS found FROM pg_tables WHERE schemaname = $1 LIMIT 1", [schema]);
+  if (table === undefined) return;
+  const message = `schema ${schema} of ${location} belongs to another program: name another with ?schema=`;
+  throw new LeaseError("store_not_database", message);
 }
 
 const CLAIM_META = "INSERT INTO lease.meta (name, value) VALUES ($1, 'null') ON CONFLICT DO NOTHING";
 
-/** A small fact about the store, which nobody else changes until the transaction ends. Null when there is none yet, or none that can be read. */
-export async function lockMeta<S extends GenericSchema>(
-  db: Connection,
-  name: string,
-  schema: S,
-): Promise<InferOutput<S> | null> {
+/** A small fact about the store, which nobody else changes until the transaction ends; null as from `fromJson`. */
+export async function lockMeta<S extends GenericSchema>(db: Connection, name: string, schema: S) {
   await db.query(CLAIM_META, [name]);
   const [row] = await db.query(`${SQL.getMeta} FOR UPDATE`, [name]);
   return fromJson(schema, row?.["value"]);

@@ -3,13 +3,14 @@
  * transaction with that; everything else is one statement for any number of jobs.
  */
 
+import { learn, subjectOf, type Learned } from "../../core/learning.ts";
+import { toLearned } from "../shared/rows.ts";
 import { auditText, isHeldBy, lossOf } from "../shared/verdicts.ts";
 import type { SettleAnswer, SettleRequest } from "../store.ts";
 import { freeChildren } from "./dependencies.ts";
 import { fences, inRounds } from "./extend.ts";
-import { addRuns } from "./learned.ts";
-import { numbers, texts } from "./session/arrays.ts";
-import type { Connection } from "./session/link.ts";
+import { idsOf } from "./session/arrays.ts";
+import type { Connection } from "./session/session.ts";
 import { ENDS, SQL } from "./statements.ts";
 
 type Work<T> = (db: Connection, again: boolean) => Promise<T>;
@@ -91,22 +92,56 @@ async function endSome(
 ): Promise<number[]> {
   if (requests.length === 0) return [];
   const rows = await db.query(statement, [...ENDS.params(requests), awaited_too]);
-  const ids = rows.map(({ id }) => id as number);
+  const ids = idsOf(rows);
   if (!again || ids.length === requests.length) return ids;
   const left = requests.filter(({ id }) => !ids.includes(id));
-  const before = await db.query(SQL.ended, [
-    numbers(left.map(({ id }) => id)),
-    numbers(left.map(({ token }) => token)),
-    texts(left.map(({ change }) => change.ended?.cause ?? null)),
-  ]);
-  return [...ids, ...before.map(({ id }) => id as number)];
+  const ends = left.map(({ id, token, change }) => ({ id, token, cause: change.ended?.cause ?? null }));
+  const before = await SQL.ended.run(db, ends);
+  return [...ids, ...idsOf(before)];
 }
 
 async function noteStale(db: Connection, requests: readonly SettleRequest[]): Promise<void> {
-  if (requests.length === 0) return;
-  await db.query(SQL.insertStale, [
-    numbers(requests.map(({ id }) => id)),
-    numbers(requests.map(({ token }) => token)),
-    texts(requests.map((request) => auditText(request, true))),
-  ]);
+  const stale = requests.map((request) => ({ id: request.id, token: request.token, text: auditText(request, true) }));
+  if (stale.length > 0) await SQL.insertStale.run(db, stale);
+}
+
+/** What runs have taught about the gaps between beats, one row per subject. */
+const GET_LEARNED = "SELECT subject, runs, gaps FROM lease.learned WHERE subject = ANY ($1::text[])";
+const CLAIM_LEARNED = `INSERT INTO lease.learned (subject, runs, gaps) SELECT subject, 0, '{}' FROM unnest($1::text[]) AS t (subject)
+  ORDER BY subject ON CONFLICT DO NOTHING`;
+const SET_LEARNED = "UPDATE lease.learned SET runs = $2, gaps = $3, lease_ms = $4 WHERE subject = $1";
+const SUBJECTS = "SELECT id, key, queue FROM lease.jobs WHERE id = ANY ($1::bigint[])";
+
+export async function learned(db: Connection, subjects: readonly string[]): Promise<(Learned | null)[]> {
+  if (subjects.length === 0) return [];
+  const rows = await db.query(GET_LEARNED, [subjects]);
+  const known = new Map(rows.map((row) => [row["subject"] as string, toLearned(row)]));
+  return subjects.map((subject) => known.get(subject) ?? null);
+}
+
+/** Inside the transaction in which the runs ended. */
+async function addRuns(db: Connection, requests: readonly SettleRequest[]): Promise<void> {
+  const teaching = requests.filter(({ gaps }) => gaps);
+  if (teaching.length === 0) return;
+  const rows = await db.query(SUBJECTS, [idsOf(teaching)]);
+  const subjects = new Map(
+    rows.map((row) => [
+      row["id"] as number,
+      subjectOf({ key: row["key"] as string | null, queue: row["queue"] as string }),
+    ]),
+  );
+  const names = [...new Set(subjects.values())].toSorted();
+  // The row must be there to be locked, and two runs at once must both count.
+  await db.query(CLAIM_LEARNED, [names]);
+  const locked = await db.query(`${GET_LEARNED} ORDER BY subject FOR UPDATE`, [names]);
+  const now = new Map(locked.map((row) => [row["subject"] as string, toLearned(row)]));
+  for (const { id, gaps } of teaching) {
+    const subject = subjects.get(id);
+    if (subject !== undefined && gaps) now.set(subject, learn(now.get(subject) ?? null, gaps));
+  }
+  for (const [subject, known] of now) {
+    if (known === null) continue;
+    const { runs, gaps, lease_ms } = known;
+    await db.query(SET_LEARNED, [subject, runs, JSON.stringify(gaps), lease_ms]);
+  }
 }

@@ -12,51 +12,51 @@ import { stateColumns } from "../shared/rows.ts";
 import { auditText } from "../shared/verdicts.ts";
 import type { RecoverRequest, SettleRequest } from "../store.ts";
 import { isPaused } from "./pause.ts";
-import { Columns, boolean, number, text } from "./session/arrays.ts";
+import { Columns, perRow } from "./session/arrays.ts";
 
 export const NEW_JOBS = new Columns<NewJob>({
-  argv: text((job) => JSON.stringify(job.argv)),
-  queue: text((job) => job.queue),
-  priority: number((job) => job.priority),
-  run_at_ms: number((job) => job.run_at_ms),
-  delay_ms: number((job) => job.delay_ms),
-  retries: number((job) => job.settings.retries),
-  lease_ms: number((job) => leaseColumn(job.settings)),
-  task: text((job) => job.task),
-  key: text((job) => job.key),
-  cwd: text((job) => job.cwd),
-  settings: text((job) => settingsColumn(job.settings)),
-  env: text((job) => envColumn(job.env)),
-  blocked: boolean(isBlocked),
-  has_input: boolean((job) => job.input !== null),
+  argv: ["text", (job) => JSON.stringify(job.argv)],
+  queue: ["text", (job) => job.queue],
+  priority: ["bigint", (job) => job.priority],
+  run_at_ms: ["bigint", (job) => job.run_at_ms],
+  delay_ms: ["bigint", (job) => job.delay_ms],
+  retries: ["bigint", (job) => job.settings.retries],
+  lease_ms: ["bigint", (job) => leaseColumn(job.settings)],
+  task: ["text", (job) => job.task],
+  key: ["text", (job) => job.key],
+  cwd: ["text", (job) => job.cwd],
+  settings: ["text", (job) => settingsColumn(job.settings)],
+  env: ["text", (job) => envColumn(job.env)],
+  blocked: ["boolean", isBlocked],
+  has_input: ["boolean", (job) => job.input !== null],
 });
 
 export const ENDS = new Columns<SettleRequest | RecoverRequest>({
-  id: number(({ id }) => id),
-  token: number(({ token }) => token, "integer"),
-  state: text(({ change }) => change.state.name),
-  run_at_ms: number(({ change }) => stateColumns(change.state)[1]),
-  finished_at_ms: number(({ change }) => stateColumns(change.state)[2]),
-  failures: number(({ change }) => change.failures, "integer"),
-  cause: text(({ change }) => change.result.cause),
-  exit_code: number(({ change }) => change.result.exit_code, "integer"),
-  error: text(({ change }) => change.result.error),
-  output: text(({ change }) => change.result.output),
-  reason: text(({ change }) => change.reason),
-  end_cause: text(({ change }) => change.ended?.cause ?? null),
-  end_exit_code: number(({ change }) => change.ended?.exit_code ?? null, "integer"),
-  signal: text(({ change }) => change.ended?.signal ?? null),
-  end_error: text(({ change }) => change.ended?.error ?? null),
-  last_line: text(({ change }) => change.ended?.last_line ?? null),
-  beats: number(({ change }) => change.ended?.beats ?? 0),
-  boot_id: text(({ process }) => process?.boot_id ?? null),
-  pid: number(({ process }) => process?.pid ?? null),
-  pid_started: number(({ process }) => process?.pid_started ?? null),
-  audit: text((request) => (request.audit === null ? null : auditText(request))),
-  expires_at_ms: number((request) => ("expires_at_ms" in request ? request.expires_at_ms : null)),
+  id: ["bigint", ({ id }) => id],
+  token: ["integer", ({ token }) => token],
+  state: ["text", ({ change }) => change.state.name],
+  run_at_ms: ["bigint", ({ change }) => stateColumns(change.state)[1]],
+  finished_at_ms: ["bigint", ({ change }) => stateColumns(change.state)[2]],
+  failures: ["integer", ({ change }) => change.failures],
+  cause: ["text", ({ change }) => change.result.cause],
+  exit_code: ["integer", ({ change }) => change.result.exit_code],
+  error: ["text", ({ change }) => change.result.error],
+  output: ["text", ({ change }) => change.result.output],
+  reason: ["text", ({ change }) => change.reason],
+  end_cause: ["text", ({ change }) => change.ended?.cause ?? null],
+  end_exit_code: ["integer", ({ change }) => change.ended?.exit_code ?? null],
+  signal: ["text", ({ change }) => change.ended?.signal ?? null],
+  end_error: ["text", ({ change }) => change.ended?.error ?? null],
+  last_line: ["text", ({ change }) => change.ended?.last_line ?? null],
+  beats: ["bigint", ({ change }) => change.ended?.beats ?? 0],
+  boot_id: ["text", ({ process }) => process?.boot_id ?? null],
+  pid: ["bigint", ({ process }) => process?.pid ?? null],
+  pid_started: ["bigint", ({ process }) => process?.pid_started ?? null],
+  audit: ["text", (request) => (request.audit === null ? null : auditText(request))],
+  expires_at_ms: ["bigint", (request) => ("expires_at_ms" in request ? request.expires_at_ms : null)],
 });
 
-const JOB_COLUMNS = Object.keys(SHAPES.jobs.columns);
+const JOB_COLUMNS = SHAPES.jobs.names;
 
 /** Of a job that has just been granted, these are known. */
 const FRESH_COLUMNS = new Set(
@@ -74,12 +74,6 @@ export const SELECT_JOB = `SELECT ${columnsOf("jobs")}, ${inputOf("jobs")} FROM 
 export const SELECT_WITHOUT_INPUT = `SELECT ${columnsOf("jobs")} FROM lease.jobs`;
 
 const CLOCK = "clock AS MATERIALIZED (SELECT lease.now_ms() AS ms)";
-
-/** Rows of lists side by side; a list may be empty where one value serves for all rows. */
-const rows = (columns: Readonly<Record<string, string>>, first = 1) => {
-  const lists = Object.values(columns).map((type, index) => `$${first + index}::${type}[]`);
-  return `unnest(${lists.join(", ")}) WITH ORDINALITY AS given (${Object.keys(columns).join(", ")}, n)`;
-};
 
 /** Only a running job has an expiry. Said by it and not by the state, lest the planner walk through all that run. */
 const RUNNING = "jobs.expires_at_ms IS NOT NULL";
@@ -173,9 +167,9 @@ const insertJobs = `WITH ${CLOCK}, given AS (
     retries, lease_ms, ms, task, key, argv, cwd, settings, env, has_input
   FROM given ORDER BY n`;
 
-const extend = `WITH ${CLOCK}, asked AS MATERIALIZED (SELECT *, clock.ms - beat_age_ms AS beat_at_ms,
+const extend = perRow`WITH ${CLOCK}, asked AS MATERIALIZED (SELECT *, clock.ms - beat_age_ms AS beat_at_ms,
       coalesce(clock.ms - beat_age_ms, clock.ms) + expires_in_ms AS wanted_ms
-    FROM ${rows({
+    FROM ${{
       id: "bigint",
       token: "integer",
       expires_in_ms: "bigint",
@@ -184,7 +178,7 @@ const extend = `WITH ${CLOCK}, asked AS MATERIALIZED (SELECT *, clock.ms - beat_
       beats: "bigint",
       progress: "double precision",
       message: "text",
-    })}, clock)
+    }}, clock)
   UPDATE lease.jobs SET
     -- A beat from the future shows that the clock was set back: then nothing longer is kept.
     expires_at_ms = CASE WHEN asked.at_least AND last_beat_at_ms <= asked.ms
@@ -215,10 +209,10 @@ export const SQL = {
       SELECT jobs.* FROM lease.jobs JOIN lease.attempts ON job_id = id AND attempt = token
       WHERE state = 'running' AND holder = $1 AND request = $2::bigint) ${answer}`,
   /** For jobs that have run before: where they left off, and what may be left of them on this host. */
-  earlier: `SELECT given.id, (SELECT text FROM lease.checkpoints
+  earlier: perRow`SELECT given.id, (SELECT text FROM lease.checkpoints
       WHERE job_id = given.id AND kind = 'progress' ORDER BY id DESC LIMIT 1) AS checkpoint,
       attempt.boot_id, attempt.pid, attempt.pid_started
-    FROM ${rows({ id: "bigint", token: "integer" })} LEFT JOIN LATERAL (
+    FROM ${{ id: "bigint", token: "integer" }} LEFT JOIN LATERAL (
       SELECT boot_id, pid, pid_started FROM lease.attempts
       WHERE job_id = given.id AND attempt < given.token AND host = $3 AND pid IS NOT NULL
       ORDER BY attempt DESC LIMIT 1) AS attempt ON TRUE`,
@@ -229,7 +223,7 @@ export const SQL = {
   insertJobs: `${insertJobs} RETURNING id`,
   /** A key that somebody else has just taken leaves its job out. */
   insertKeyed: `${insertJobs} ON CONFLICT (key) WHERE key IS NOT NULL AND finished_at_ms IS NULL DO NOTHING RETURNING id`,
-  insertInputs: "INSERT INTO lease.inputs (job_id, data) SELECT * FROM unnest($1::bigint[], $2::bytea[])",
+  insertInputs: perRow`INSERT INTO lease.inputs (job_id, data) SELECT id, input FROM ${{ id: "bigint", input: "bytea" }}`,
   liveByKey: `SELECT id, key, state FROM lease.jobs WHERE key = ANY ($1::text[]) AND finished_at_ms IS NULL`,
 
   newestByKey: `SELECT DISTINCT ON (key) id, key, state FROM lease.jobs WHERE key = ANY ($1::text[])
@@ -238,38 +232,38 @@ export const SQL = {
   lockJobs: "SELECT id, state, key FROM lease.jobs WHERE id = ANY ($1::bigint[]) ORDER BY id FOR NO KEY UPDATE",
   extend,
   fences: "SELECT id, state, token, awaited FROM lease.jobs WHERE id = ANY ($1::bigint[])",
-  noteProcess: `UPDATE lease.attempts SET boot_id = given.boot_id, pid = given.pid, pid_started = given.pid_started
-    FROM ${rows({ id: "bigint", token: "integer", boot_id: "text", pid: "bigint", pid_started: "bigint" })}
+  noteProcess: perRow`UPDATE lease.attempts SET boot_id = given.boot_id, pid = given.pid, pid_started = given.pid_started
+    FROM ${{ id: "bigint", token: "integer", boot_id: "text", pid: "bigint", pid_started: "bigint" }}
     WHERE job_id = given.id AND attempt = given.token AND ended_at_ms IS NULL`,
-  insertLogs: `INSERT INTO lease.logs (job_id, attempt, start, bytes, data)
+  insertLogs: perRow`INSERT INTO lease.logs (job_id, attempt, start, bytes, data)
     SELECT given.id, given.token, given.start, given.bytes, given.data
-    FROM ${rows({ id: "bigint", token: "integer", start: "bigint", bytes: "bigint", data: "bytea" })}
+    FROM ${{ id: "bigint", token: "integer", start: "bigint", bytes: "bigint", data: "bytea" }}
     JOIN lease.jobs ON jobs.id = given.id AND jobs.token = given.token AND ${RUNNING}
     ON CONFLICT DO NOTHING`,
-  trimLogs: `DELETE FROM lease.logs
-    USING ${rows({ id: "bigint", token: "integer", head_bytes: "bigint", keep_from: "bigint" })}, lease.jobs
+  trimLogs: perRow`DELETE FROM lease.logs
+    USING ${{ id: "bigint", token: "integer", head_bytes: "bigint", keep_from: "bigint" }}, lease.jobs
     WHERE logs.job_id = given.id AND logs.attempt = given.token AND logs.start >= given.head_bytes
       AND logs.start + logs.bytes <= given.keep_from
       AND jobs.id = given.id AND jobs.token = given.token AND ${RUNNING}`,
-  lastLogs: `SELECT wanted.job_id, piece.* FROM unnest($1::bigint[], $2::integer[]) AS wanted (job_id, attempt)
+  lastLogs: perRow`SELECT given.job_id, piece.* FROM ${{ job_id: "bigint", attempt: "integer" }}
     CROSS JOIN LATERAL (SELECT start, bytes, data FROM lease.logs
-      WHERE logs.job_id = wanted.job_id AND logs.attempt = wanted.attempt ORDER BY start DESC LIMIT $3) AS piece
-    ORDER BY wanted.job_id, piece.start`,
+      WHERE logs.job_id = given.job_id AND logs.attempt = given.attempt ORDER BY start DESC LIMIT $3) AS piece
+    ORDER BY given.job_id, piece.start`,
   logs: `SELECT start, bytes, data FROM lease.logs WHERE job_id = $1 AND attempt = $2 AND start >= $3
     ORDER BY start LIMIT $4`,
 
   settle: settle(""),
   recover: settle("AND jobs.expires_at_ms = asked.expires_at_ms"),
   /** What a settle did whose answer was lost: an attempt has one end, and its cause tells whose it was. */
-  ended: `SELECT job_id AS id FROM lease.attempts
-    JOIN ${rows({ id: "bigint", token: "integer", cause: "text" })} ON job_id = given.id AND attempt = given.token
+  ended: perRow`SELECT job_id AS id FROM lease.attempts
+    JOIN ${{ id: "bigint", token: "integer", cause: "text" }} ON job_id = given.id AND attempt = given.token
     WHERE attempts.cause = given.cause`,
-  insertStale: `INSERT INTO lease.checkpoints (job_id, task, kind, token, at_ms, text)
+  insertStale: perRow`INSERT INTO lease.checkpoints (job_id, task, kind, token, at_ms, text)
     SELECT jobs.id, jobs.task, 'error', given.token, lease.now_ms(), given.text
-    FROM ${rows({ id: "bigint", token: "integer", text: "text" })} JOIN lease.jobs ON jobs.id = given.id
+    FROM ${{ id: "bigint", token: "integer", text: "text" }} JOIN lease.jobs ON jobs.id = given.id
     ORDER BY given.n`,
-  checkpoint: `WITH ${CLOCK}, held AS MATERIALIZED (
-      SELECT given.*, jobs.task, clock.ms FROM ${rows({ id: "bigint", token: "integer", text: "text" })}
+  checkpoint: perRow`WITH ${CLOCK}, held AS MATERIALIZED (
+      SELECT given.*, jobs.task, clock.ms FROM ${{ id: "bigint", token: "integer", text: "text" }}
       JOIN lease.jobs ON jobs.id = given.id AND jobs.token = given.token AND ${RUNNING}, clock
       WHERE jobs.expires_at_ms >= clock.ms ORDER BY jobs.id FOR NO KEY UPDATE OF jobs
     ) INSERT INTO lease.checkpoints (job_id, task, kind, token, at_ms, text)

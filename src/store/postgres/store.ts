@@ -7,22 +7,18 @@ import type { NewJob } from "../../core/job.ts";
 import type { PruneQuery } from "../queries.ts";
 import type { EnqueueOptions, Enqueued, Holder, Producer, Reader, Store, Sweeper, Upkeep } from "../store.ts";
 import { promoteAll } from "./acquire.ts";
-import { enqueueAll, onlyOnce } from "./bulk.ts";
 import { cancel, cancelRequests } from "./cancel.ts";
-import { checkAll, enqueue, insertPlain, isPlain } from "./enqueue.ts";
-import { checkpoint } from "./extend.ts";
-import { GroupCommit, GroupedVerbs, QUICK, endWriter } from "./group_commit.ts";
-import { learned } from "./learned.ts";
-import { list } from "./list.ts";
+import { checkAll, enqueue, enqueueAll, insertPlain, isPlain, onlyOnce } from "./enqueue.ts";
+import { checkpoint, saveWorker } from "./extend.ts";
+import { GroupCommit, QUICK, endWriter, groupedVerbs } from "./group_commit.ts";
+import { learned } from "./settle.ts";
 import { logs } from "./logs.ts";
 import { pausedQueues, setPaused } from "./pause.ts";
 import * as read from "./read.ts";
 import { expired, noteRecovery, recover, recovery } from "./recover.ts";
 import { retry } from "./retry.ts";
-import type { Connection } from "./session/link.ts";
-import type { CallOptions, Session } from "./session/session.ts";
+import type { CallOptions, Connection, Session } from "./session/session.ts";
 import { Notifications, type Notice } from "./watch.ts";
-import { saveWorker, workers } from "./workers.ts";
 
 const ONCE = { once: true };
 /** More jobs than this in one call have a transaction of their own. */
@@ -33,17 +29,15 @@ type Verb<A extends unknown[], T> = (db: Connection, ...args: A) => Promise<T>;
 /** How verbs are carried out. */
 class Calls {
   readonly session: Session;
-  readonly grouped: GroupedVerbs;
+  readonly grouped: ReturnType<typeof groupedVerbs>;
   readonly notifications: Notifications;
-  readonly newNumber: () => number;
   #unfinished = 0;
   #idle: (() => void)[] = [];
 
   constructor(session: Session, schema: string, clock: Clock, random: Random) {
     this.session = session;
     this.notifications = new Notifications(session, schema, clock, random);
-    this.grouped = new GroupedVerbs(session, clock, () => this.notifications.send("urgent"));
-    this.newNumber = () => Math.floor(random() * Number.MAX_SAFE_INTEGER);
+    this.grouped = groupedVerbs(session, clock, random, this.notifications.send);
   }
 
   /** As one statement, or several that need no transaction. */
@@ -119,20 +113,8 @@ function producer(calls: Calls): Producer {
 }
 
 function holder(calls: Calls): Holder {
-  const { grouped, notifications } = calls;
   return {
-    acquire: (request) => grouped.acquire(request, calls.newNumber),
-    extend: (requests) => grouped.extend(requests),
-    noteProcess: (requests) => grouped.noteProcess(requests),
-    async appendLogs(requests) {
-      await grouped.appendLogs(requests);
-      notifications.send("other");
-    },
-    async settle(requests, { within_ms } = { within_ms: 0 }) {
-      const answers = await grouped.settle(requests, within_ms);
-      notifications.send(requests.some(({ change }) => change.state.name === "pending") ? "urgent" : "other");
-      return answers;
-    },
+    ...calls.grouped.holder,
     checkpoint: calls.plain(checkpoint, QUICK),
     cancelRequests: calls.plain(cancelRequests, QUICK),
     // Nobody waits for that, and many do it all the time.
@@ -163,7 +145,7 @@ function reader(calls: Calls): Reader {
     shares_clock: false,
     now: () => calls.grouped.now(),
     jobs: calls.plain(read.jobs),
-    list: calls.plain(list),
+    list: calls.plain(read.list),
     attempts: calls.plain(read.attempts),
     checkpoints: calls.plain(read.checkpoints),
     logs: calls.plain(logs),
@@ -176,7 +158,7 @@ function reader(calls: Calls): Reader {
     backlog: calls.plain(read.backlog),
     topPriority: calls.plain(read.topPriority, QUICK),
     nextDue: calls.plain(read.nextDue, QUICK),
-    workers: calls.plain(workers),
+    workers: calls.plain(read.workers),
     recovery: calls.plain(recovery),
     watch: (changed) => calls.notifications.watch(changed),
   };
@@ -187,10 +169,10 @@ function upkeep(calls: Calls, schema: string): Upkeep {
   return {
     prunable: async (query: PruneQuery) => calls.plain((await import("./prune.ts")).prunable)(query),
     prune: async (query) => calls.change("other", (await import("./prune.ts")).prune)(query),
-    trimCheckpoints: async (keep) => calls.change("other", (await import("./trim.ts")).trimCheckpoints)(keep),
+    trimCheckpoints: async (keep) => calls.change("other", (await import("./prune.ts")).trimCheckpoints)(keep),
     // Autovacuum does it.
     tidy: async () => {},
     diagnose: async () => calls.plain((await import("./diagnose.ts")).diagnose)(schema),
-    transfer: async () => new (await import("./transfer.ts")).PostgresTransfer(calls.session),
+    transfer: async () => (await import("./transfer.ts")).postgresTransfer(calls.session),
   };
 }

@@ -15,47 +15,42 @@ const NOTIFY = "SELECT pg_notify($1, $2)";
 const PAUSE_MS = { urgent: 4, other: 200 } as const;
 export type Notice = keyof typeof PAUSE_MS;
 
-class Notifier {
-  readonly #deliver: (notice: Notice) => Promise<unknown>;
-  #notice: Notice = "other";
-  #timer: ReturnType<typeof setTimeout> | null = null;
-  #due_ms = 0;
-  #last_ms = -Infinity;
-  #sending: Promise<unknown> = Promise.resolve();
-
-  constructor(deliver: (notice: Notice) => Promise<unknown>) {
-    this.#deliver = deliver;
-  }
-
-  send(notice: Notice): void {
-    const now_ms = performance.now();
-    if (notice === "urgent") this.#notice = notice;
-    const due_ms = Math.max(now_ms, this.#last_ms + PAUSE_MS[notice]);
-    if (this.#timer !== null) {
-      if (this.#due_ms <= due_ms) return;
-      clearTimeout(this.#timer);
-    }
-    this.#due_ms = due_ms;
-    if (due_ms <= now_ms) this.#fire();
-    else this.#timer = setTimeout(() => this.#fire(), due_ms - now_ms);
-  }
-
-  /** Sends what waits, and resolves when it is out. */
-  async flush(): Promise<void> {
-    if (this.#timer !== null) {
-      clearTimeout(this.#timer);
-      this.#fire();
-    }
-    await this.#sending;
-  }
-
-  #fire(): void {
-    this.#timer = null;
-    this.#last_ms = performance.now();
+/** The first goes out at once. */
+function notifier(deliver: (notice: Notice) => Promise<unknown>) {
+  let waiting: Notice = "other";
+  let timer: ReturnType<typeof setTimeout> | null = null;
+  let timer_due_ms = 0;
+  let last_ms = -Infinity;
+  let sending: Promise<unknown> = Promise.resolve();
+  const fire = () => {
+    timer = null;
+    last_ms = performance.now();
     // Whoever waits for it polls as well.
-    this.#sending = this.#deliver(this.#notice).catch(() => {});
-    this.#notice = "other";
-  }
+    sending = deliver(waiting).catch(() => {});
+    waiting = "other";
+  };
+  return {
+    send(notice: Notice): void {
+      const now_ms = performance.now();
+      if (notice === "urgent") waiting = notice;
+      const due_ms = Math.max(now_ms, last_ms + PAUSE_MS[notice]);
+      if (timer !== null) {
+        if (timer_due_ms <= due_ms) return;
+        clearTimeout(timer);
+      }
+      timer_due_ms = due_ms;
+      if (due_ms <= now_ms) fire();
+      else timer = setTimeout(fire, due_ms - now_ms);
+    },
+    /** Sends what waits, and resolves when it is out. */
+    async flush(): Promise<void> {
+      if (timer !== null) {
+        clearTimeout(timer);
+        fire();
+      }
+      await sending;
+    },
+  };
 }
 
 /** Names are cut off at 63 bytes. */
@@ -68,17 +63,16 @@ const LONGEST_PAUSE_MS = 5_000;
 /** A connection on which nothing has come may be dead without anybody having said so. */
 const PROBE_EVERY_MS = 15_000;
 
-interface ListenOptions {
-  session: Session;
-  channel: string;
-  clock: Clock;
-  random: Random;
-  /** Called with what somebody said; null when something may have been missed. */
-  heard: (message: string | null) => void;
-}
-
-/** Listens until it is told to stop, through any number of lost connections. */
-function listen({ session, channel, clock, random, heard }: ListenOptions): () => Promise<void> {
+/**
+ * Listens until it is told to stop, through any number of lost connections. `heard` is called with what somebody said;
+ * null when something may have been missed.
+ */
+function listen(
+  session: Session,
+  channel: string,
+  { clock, random }: { clock: Clock; random: Random },
+  heard: (message: string | null) => void,
+): () => Promise<void> {
   let stopped = false;
   let pause_ms = FIRST_PAUSE_MS;
   let cancelTimer = () => {};
@@ -90,7 +84,7 @@ function listen({ session, channel, clock, random, heard }: ListenOptions): () =
     later(pause_ms * (0.5 + random()), begin);
     pause_ms = Math.min(2 * pause_ms, LONGEST_PAUSE_MS);
   };
-  const link = session.link({ onNotify: (message) => heard(message), onLost: () => again() });
+  const link = session.link({ onNotify: heard, onLost: () => again() });
   const begin = () => {
     link.listen(channel).then(
       () => {
@@ -118,50 +112,38 @@ function listen({ session, channel, clock, random, heard }: ListenOptions): () =
 
 /** What this process tells the others, and what it hears of them. */
 export class Notifications {
-  readonly #session: Session;
-  readonly #clock: Clock;
-  readonly #random: Random;
-  readonly #channel: string;
-  /** Tells our own notifications from those of others. */
-  readonly #sender: string;
-  readonly #notifier: Notifier;
+  /** Tells the others, if not at once then soon. */
+  readonly send: (notice: Notice) => void;
+  readonly #listen: () => () => Promise<void>;
+  readonly #flush: () => Promise<void>;
   readonly #watchers = new Set<() => void>();
   #stopListening: (() => Promise<void>) | null = null;
   #later: ReturnType<typeof setTimeout> | null = null;
 
   constructor(session: Session, schema: string, clock: Clock, random: Random) {
-    this.#session = session;
-    this.#clock = clock;
-    this.#random = random;
-    this.#channel = channelOf(schema);
-    this.#sender = Math.floor(random() * Number.MAX_SAFE_INTEGER).toString(36);
-    this.#notifier = new Notifier((notice) =>
-      session.run((db) => db.query(NOTIFY, [this.#channel, `${notice} ${this.#sender}`]), { quick: true }),
+    const channel = channelOf(schema);
+    // Tells our own notifications from those of others.
+    const own = Math.floor(random() * Number.MAX_SAFE_INTEGER).toString(36);
+    const { send, flush } = notifier((notice) =>
+      session.run((db) => db.query(NOTIFY, [channel, `${notice} ${own}`]), { quick: true }),
     );
-  }
-
-  send(notice: Notice): void {
-    this.#notifier.send(notice);
+    this.send = send;
+    this.#flush = flush;
+    this.#listen = () => listen(session, channel, { clock, random }, (message) => this.#heard(message, own));
   }
 
   watch(changed: () => void): () => void {
     // Each call is a watch of its own, even of the same function.
     const watcher = () => changed();
     this.#watchers.add(watcher);
-    this.#stopListening ??= listen({
-      session: this.#session,
-      channel: this.#channel,
-      clock: this.#clock,
-      random: this.#random,
-      heard: (message) => this.#heard(message),
-    });
+    this.#stopListening ??= this.#listen();
     return () => void this.#watchers.delete(watcher);
   }
 
   /** What is not urgent is told at most so often, however many have something to say: each listener takes a look. */
-  #heard(message: string | null): void {
+  #heard(message: string | null, own: string): void {
     const [notice, sender] = message?.split(" ") ?? ["urgent"];
-    if (sender === this.#sender) return;
+    if (sender === own) return;
     if (notice === "urgent") this.#tell();
     else this.#later ??= setTimeout(() => this.#tell(), PAUSE_MS.other);
   }
@@ -176,7 +158,7 @@ export class Notifications {
   async close(): Promise<void> {
     this.#watchers.clear();
     if (this.#later !== null) clearTimeout(this.#later);
-    await Promise.all([this.#stopListening?.(), this.#notifier.flush()]);
+    await Promise.all([this.#stopListening?.(), this.#flush()]);
     this.#stopListening = null;
   }
 }

@@ -33,14 +33,13 @@ const NAMED = 5;
 export function damageFinding(rows: readonly SqlRow[]): Finding {
   const damaged = rows.map(toJob).filter(isDamaged);
   const [first] = damaged;
-  const name = "jobs";
-  if (first === undefined) return finding(name, "can be read");
+  if (first === undefined) return finding("jobs", "can be read");
   const ids = damaged.slice(0, NAMED).map(({ id }) => id);
   const some = `job ${ids.join(", ")}${damaged.length > ids.length ? " …" : ""}`;
   const value = `${damaged.length} can't be read (${some}; ${first.id}: ${first.result.error})`;
   const set_aside = damaged.every(({ state }) => state.name === "failed");
   const advice = "they never run, and fail when their turn comes: enqueue them anew, and `lease cancel` or prune these";
-  return finding(name, value, advice, set_aside ? "warn" : "error");
+  return finding("jobs", value, advice, set_aside ? "warn" : "error");
 }
 
 /** Or was, in a column that its end has written anew. */

@@ -1,19 +1,249 @@
 /**
- * Rows ↔ records, the same for every engine. Settings are stored as what differs from the defaults, so that a default job
- * costs no text.
+ * Rows ↔ records, the same for every engine.
  *
+ * A store is a file or a database that others can write, so nothing in a row is taken on trust: columns of JSON are
+ * parsed here, numbers are ones that can be reckoned with, times ones that can be shown, and words ones that are known.
  * Reading never fails. Of a row that is not as it should be, what can be told is told: a job says in `damaged` and as its
  * error what could not be read, and is never run; the others have something harmless in place of it.
+ *
+ * A column says twice what it must be: as a schema, which also knows what is wrong, and as a test by hand, because a
+ * schema takes longer for a row than the engine. The test only ever says yes to what the schema accepts; a test of ours
+ * holds the two against each other.
  */
 
 import * as v from "valibot";
-import { DEFAULT_SETTINGS, isFinished, type Job, type JobState, type StateName } from "../../core/job.ts";
+import {
+  BEATS,
+  CAUSES,
+  DEFAULT_SETTINGS,
+  STATE_NAMES,
+  isFinished,
+  type Job,
+  type JobState,
+  type StateName,
+} from "../../core/job.ts";
 import { conclude, type Learned } from "../../core/learning.ts";
 import type { AttemptRecord, Checkpoint, ProcessIdentity, WorkerRecord } from "../../core/records.ts";
 import type { SqlRow, SqlValue } from "../../platform/platform.ts";
-import { LEASE_AUTO } from "./columns.ts";
-import type { ColumnValues } from "./schemas.ts";
-import { ATTEMPT, CHECKPOINT, JOB_COLUMNS, JOB_JSON, LEARNED, PROCESS, RowTable, WORKER } from "./schemas.ts";
+import { LEASE_AUTO, LONGEST_LEASE_MS, MOST_GRANTS } from "./columns.ts";
+
+interface RowColumn<T> {
+  schema: v.GenericSchema<unknown, T>;
+  test: (value: SqlValue | undefined) => boolean;
+  /** What stands for one that can't be read. */
+  instead: T;
+}
+
+type Columns = Readonly<Record<string, RowColumn<unknown>>>;
+type ColumnValues<C extends Columns> = { [name in keyof C]: C[name] extends RowColumn<infer T> ? T : never };
+
+/** The columns of a kind of row. */
+class RowTable<C extends Columns> {
+  /** A row of which nothing can be read. */
+  readonly instead: ColumnValues<C>;
+  readonly #names: readonly string[];
+  readonly #columns: readonly RowColumn<unknown>[];
+
+  constructor(columns: C) {
+    this.instead = Object.fromEntries(
+      Object.entries(columns).map(([name, { instead }]) => [name, instead]),
+    ) as ColumnValues<C>;
+    this.#names = Object.keys(columns);
+    this.#columns = Object.values(columns);
+  }
+
+  /** The row itself where it is right at a glance, as most are; or else what can be read of it, and what is wrong. */
+  read(row: SqlRow): { values: ColumnValues<C>; damage: string | null } {
+    if (this.isReadable(row)) return { values: row as ColumnValues<C>, damage: null };
+    const values: Record<string, unknown> = {};
+    let damage: string | null = null;
+    for (const [index, { schema, instead }] of this.#columns.entries()) {
+      const name = this.#names[index] as string;
+      const found = v.safeParse(schema, row[name]);
+      values[name] = found.success ? found.output : instead;
+      if (!found.success) damage ??= damageOf(name, found.issues[0]);
+    }
+    return { values: values as ColumnValues<C>, damage };
+  }
+
+  isReadable(row: SqlRow): boolean {
+    for (let index = 0; index < this.#names.length; index++) {
+      if (!this.#columns[index]?.test(row[this.#names[index] as string])) return false;
+    }
+    return true;
+  }
+}
+
+/** Without the value: that may be a secret, and of any length. */
+function damageOf(column: string, issue: v.BaseIssue<unknown>): string {
+  const inside = v.getDotPath(issue);
+  const where = inside === null ? column : `${column}.${inside}`;
+  if (issue.type === "parse_json") return `${where} is not JSON`;
+  if (issue.type === "picklist") return `${where} is none that is known`;
+  return issue.kind === "schema" ? `${where} is not of type ${issue.expected}` : `${where} is out of range`;
+}
+
+/** A small fact that is kept as JSON; null when there is none, or none that can be read. */
+export function fromJson<S extends v.GenericSchema>(schema: S, text: unknown): v.InferOutput<S> | null {
+  const found = v.safeParse(v.pipe(v.string(), v.parseJson(), schema), text);
+  return found.success ? found.output : null;
+}
+
+/** The last millisecond that a Date can show. */
+const LATEST_MS = 8_640_000_000_000_000;
+
+function numberIn(from: number, to: number, instead = 0): RowColumn<number> {
+  const schema = v.pipe(v.number(), v.integer(), v.minValue(from), v.maxValue(to));
+  return {
+    schema,
+    test: (value) => Number.isInteger(value) && from <= (value as number) && (value as number) <= to,
+    instead,
+  };
+}
+
+function wordOf<const W extends readonly string[]>(words: W, instead: W[number]): RowColumn<W[number]> {
+  const known: ReadonlySet<unknown> = new Set(words);
+  return { schema: v.picklist(words), test: (value) => known.has(value), instead };
+}
+
+function orNull<T>({ schema, test }: RowColumn<T>): RowColumn<T | null> {
+  return { schema: v.nullable(schema), test: (value) => value === null || test(value), instead: null };
+}
+
+/** Parsed, which no glance does. */
+function parsed<T>(schema: v.GenericSchema<unknown, T>, instead: T): RowColumn<T> {
+  return { schema: v.pipe(v.string(), v.parseJson(), schema), test: () => false, instead };
+}
+
+const string: RowColumn<string> = { schema: v.string(), test: (value) => typeof value === "string", instead: "" };
+const stringOrNull = orNull(string);
+const int = numberIn(-Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
+const intOrNull = orNull(int);
+const natural = numberIn(0, Number.MAX_SAFE_INTEGER);
+const grants = numberIn(0, MOST_GRANTS - 1);
+const time = numberIn(-LATEST_MS, LATEST_MS);
+const timeOrNull = orNull(time);
+export const finite = v.pipe(v.number(), v.finite());
+const causeOrNull = orNull(wordOf(CAUSES, "lost"));
+
+/** What differs from the defaults; what a newer version adds is left out. */
+const SETTINGS = v.partial(
+  v.object({
+    backoff: v.object({ first_ms: finite, factor: finite, max_ms: finite, jitter: finite }),
+    retry_on: v.picklist(["any", "lost"]),
+    fatal_exit: v.array(v.tuple([int.schema, int.schema])),
+    timeout_ms: v.nullable(finite),
+    beat: v.nullable(v.picklist(BEATS)),
+    pty: v.boolean(),
+    log_limit_bytes: finite,
+    output_limit_bytes: finite,
+  }),
+);
+
+/** The columns of a job that are JSON. */
+export const JOB_JSON = {
+  argv: parsed(v.array(v.string()), []),
+  settings: orNull(parsed(SETTINGS, {})),
+  env: orNull(parsed(v.record(v.string(), v.string()), {})),
+};
+
+/** The others, but for its input, which is bytes or not there. */
+export const JOB_COLUMNS = {
+  id: int,
+  state: wordOf(STATE_NAMES, "failed"),
+  queue: string,
+  priority: int,
+  run_at_ms: time,
+  token: grants,
+  failures: grants,
+  retries: natural,
+  lease_ms: orNull(numberIn(0, LONGEST_LEASE_MS)),
+  holder: stringOrNull,
+  expires_at_ms: timeOrNull,
+  cancel_requested_at_ms: timeOrNull,
+  created_at_ms: time,
+  started_at_ms: timeOrNull,
+  finished_at_ms: timeOrNull,
+  last_beat_at_ms: timeOrNull,
+  task: stringOrNull,
+  key: stringOrNull,
+  cwd: string,
+  progress: orNull<number>({ schema: finite, test: Number.isFinite, instead: 0 }),
+  message: stringOrNull,
+  cause: causeOrNull,
+  exit_code: intOrNull,
+  error: stringOrNull,
+  output: stringOrNull,
+  reason: stringOrNull,
+};
+
+const ATTEMPT = new RowTable({
+  attempt: int,
+  worker: string,
+  host: string,
+  lease_ms: int,
+  started_at_ms: time,
+  ended_at_ms: timeOrNull,
+  cause: causeOrNull,
+  exit_code: intOrNull,
+  signal: stringOrNull,
+  error: stringOrNull,
+  last_line: stringOrNull,
+  beats: natural,
+});
+
+/** Pid 0 is nobody's: whether it lives can't be told. */
+const PROCESS = new RowTable({ boot_id: string, pid: natural, pid_started: natural });
+
+const CHECKPOINT = new RowTable({
+  id: int,
+  job_id: int,
+  task: stringOrNull,
+  kind: wordOf(["error", "progress"], "error"),
+  token: int,
+  at_ms: time,
+  text: string,
+});
+
+/** One whose queues can't be read serves none, as far as can be told. */
+const WORKER = new RowTable({
+  id: string,
+  name: stringOrNull,
+  host: string,
+  version: string,
+  queues: { ...orNull(parsed(v.array(v.string()), [])), test: () => false, instead: [] },
+  task: stringOrNull,
+  slots: natural,
+  draining: int,
+  completed: natural,
+  failed: natural,
+  started_at_ms: time,
+  seen_at_ms: time,
+  stopped_at_ms: timeOrNull,
+  ended: orNull(wordOf(["clean", "dead"], "dead")),
+});
+
+const LEARNED = new RowTable({
+  runs: natural,
+  gaps: parsed(v.record(v.string(), v.pipe(finite, v.minValue(0))), {}),
+});
+
+// Small facts about the store as a whole.
+
+const total = v.optional(natural.schema, 0);
+
+export const RECOVERY_TOTALS = v.object({
+  expired_found: total,
+  recovered: total,
+  failed: total,
+  cancelled: total,
+  checkpoints_created: total,
+  orphans_killed: total,
+  errors: total,
+  last_at_ms: time.schema,
+});
+
+export const LAST_TRIM = v.object({ id: v.optional(natural.schema), keep: v.optional(natural.schema) });
 
 /** How an error begins that says what of a row can't be read. */
 export const DAMAGED = "damaged: ";
@@ -143,25 +373,12 @@ export function toLearned(row: SqlRow): Learned | null {
   return damage === null ? conclude(values.runs, values.gaps) : null;
 }
 
-export function workerColumns(worker: WorkerRecord): SqlValue[] {
-  const { process } = worker;
-  return [
-    worker.id,
-    worker.name,
-    worker.host,
-    process.boot_id,
-    process.pid,
-    process.pid_started,
-    worker.version,
-    worker.queues === null ? null : JSON.stringify(worker.queues),
-    worker.slots,
-    worker.started_at_ms,
-    worker.seen_at_ms,
-    worker.stopped_at_ms,
-    worker.ended,
-    worker.draining ? 1 : 0,
-    worker.completed,
-    worker.failed,
-    worker.task,
-  ];
+/** As a worker is saved. */
+export const WORKER_COLUMNS: readonly string[] = Object.keys({ ...PROCESS.instead, ...WORKER.instead });
+
+/** In the same order. */
+export function workerColumns({ process, queues, draining, ...rest }: WorkerRecord): SqlValue[] {
+  const texts = { queues: queues === null ? null : JSON.stringify(queues), draining: draining ? 1 : 0 };
+  const columns: Readonly<Record<string, SqlValue>> = { ...rest, ...process, ...texts };
+  return WORKER_COLUMNS.map((name) => columns[name] ?? null);
 }

@@ -4,7 +4,7 @@ import type { SqlRow } from "../../platform/platform.ts";
 import { toJob, toProcess } from "../shared/rows.ts";
 import { SET_ASIDE, byTurn, setAside } from "../shared/verdicts.ts";
 import type { AcquireRequest, Acquirer, Grant } from "../store.ts";
-import type { Database } from "./connection.ts";
+import type { Database } from "./open.ts";
 import { settle } from "./settle.ts";
 import { SQL } from "./statements.ts";
 

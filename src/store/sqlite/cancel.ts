@@ -2,13 +2,23 @@
 
 import { cancelAnswer } from "../shared/verdicts.ts";
 import type { CancelAnswer } from "../store.ts";
-import type { Database } from "./connection.ts";
+import type { Database } from "./open.ts";
 import { freeChildren, stateOf } from "./dependencies.ts";
-import { ENQUEUE_SQL } from "./insert.ts";
-import { SQL } from "./statements.ts";
 
+const CANCEL = `UPDATE jobs SET state = 'cancelled', finished_at_ms = ?2, reason = ?3
+  WHERE id = ?1 AND state IN ('blocked', 'scheduled', 'pending')`;
 const REQUEST_CANCEL = `UPDATE jobs SET cancel_requested_at_ms = coalesce(cancel_requested_at_ms, ?2),
   reason = coalesce(reason, ?3) WHERE id = ?1 AND state = 'running'`;
+
+const CANCEL_REQUESTS = `SELECT id, token FROM jobs
+  WHERE holder = ?1 AND state = 'running' AND cancel_requested_at_ms IS NOT NULL`;
+
+/** Whether it was waiting and is cancelled now. */
+export function cancelWaiting(db: Database, id: number, now_ms: number, reason: string | null): boolean {
+  const cancelled = db.sql(CANCEL).run(id, now_ms, reason).changes > 0;
+  if (cancelled) freeChildren(db, id, now_ms);
+  return cancelled;
+}
 
 export function cancel(db: Database, ids: readonly number[], reason: string | null): CancelAnswer[] {
   const now_ms = db.now_ms();
@@ -17,13 +27,12 @@ export function cancel(db: Database, ids: readonly number[], reason: string | nu
   return ids.map((id, index) => {
     const before = states[index] ?? null;
     if (before === "blocked" && stateOf(db, id) === "cancelled") return cancelAnswer(id, before, true);
-    const cancelled = db.sql(ENQUEUE_SQL.cancelWaiting).run(id, now_ms, reason).changes > 0;
-    if (cancelled) freeChildren(db, id, now_ms);
-    else db.sql(REQUEST_CANCEL).run(id, now_ms, reason);
+    const cancelled = cancelWaiting(db, id, now_ms, reason);
+    if (!cancelled) db.sql(REQUEST_CANCEL).run(id, now_ms, reason);
     return cancelAnswer(id, before, cancelled);
   });
 }
 
 export function cancelRequests(db: Database, holder: string): { id: number; token: number }[] {
-  return db.sql(SQL.cancelRequests).all(holder) as { id: number; token: number }[];
+  return db.sql(CANCEL_REQUESTS).all(holder) as { id: number; token: number }[];
 }

@@ -6,7 +6,7 @@ import type { StateName } from "../../core/job.ts";
 import type { SqlRow } from "../../platform/platform.ts";
 import type { Finding } from "../queries.ts";
 import { LOOKED_AT, damageFinding, finding, worstFirst } from "../shared/findings.ts";
-import type { Database } from "./connection.ts";
+import type { Database } from "./open.ts";
 import { fileSystemName } from "./location.ts";
 import { MIGRATIONS } from "./schema.ts";
 import { SELECT_WITHOUT_INPUT } from "./statements.ts";
@@ -17,44 +17,50 @@ const LONG_WAL_BYTES = 256 * 2 ** 20;
 const LITTLE_DISK_BYTES = 100 * 2 ** 20;
 const SCARCE_DISK_BYTES = 2 ** 30;
 
+const ADVICE = {
+  sqlite: "has the WAL-reset bug, which can lose commits: use a lease built with 3.51.3 or newer",
+  integrity: "stop the workers, keep a copy, and salvage it with `sqlite3 FILE .recover`",
+  counts: "somebody changed the tables by hand; `lease copy --to NEW` makes a store with right counts",
+  permissions: "others can get at it, and a store decides what gets executed: chmod go-rwx",
+  wal: "a process that reads for very long keeps it from being cut: find it with `fuser`, then `lease watchdog --once`",
+  disk: "a full disk stops every worker: free some space, or `lease prune` and `lease copy --to NEW`",
+  network: "SQLite's locks don't hold on network file systems: use a local disk or postgres://",
+};
+
 export function diagnose(db: Database, path: string): Finding[] {
-  const whole = integrity(db);
+  const version = db.sql("SELECT sqlite_version() AS version").get()?.["version"] as string;
+  const schema = db.sql("PRAGMA user_version").get()?.["user_version"] as number;
+  const problems = [...damages(db)].slice(0, MOST_PROBLEMS);
+  const wal_bytes = statOrNull(`${path}-wal`)?.size ?? 0;
+  const { bavail, bsize } = statfsSync(dirname(path));
+  const free_bytes = bavail * bsize;
+  const { name, network } = fileSystemName(dirname(path));
   return worstFirst([
-    engine(db),
-    schema(db),
-    whole,
-    ...(whole.level === "ok" ? [tallies(db), damageFinding(lookedAt(db))] : []),
+    finding("sqlite", version, isSafe(version) ? null : ADVICE.sqlite),
+    finding("schema", `${schema} of ${MIGRATIONS.length}`),
+    ...(problems.length > 0
+      ? [finding("integrity", problems.join("; "), ADVICE.integrity, "error")]
+      : [finding("integrity", "ok"), tallies(db), damageFinding(lookedAt(db))]),
     permissions(path),
-    file(path),
-    wal(path),
-    disk(path),
-    fileSystem(path),
+    finding("file", `${path}, ${size(statOrNull(path)?.size ?? 0)}`),
+    finding("wal", size(wal_bytes), wal_bytes <= LONG_WAL_BYTES ? null : ADVICE.wal),
+    finding(
+      "disk",
+      `${size(free_bytes)} free`,
+      free_bytes >= SCARCE_DISK_BYTES ? null : ADVICE.disk,
+      free_bytes < LITTLE_DISK_BYTES ? "error" : "warn",
+    ),
+    finding("file system", name, network ? ADVICE.network : null, "error"),
   ]);
 }
 
-function engine(db: Database): Finding {
-  const version = db.sql("SELECT sqlite_version() AS version").get()?.["version"] as string;
+function isSafe(version: string): boolean {
   const parts = version.split(".").map(Number);
   const first = SAFE_VERSION.findIndex((wanted, index) => parts[index] !== wanted);
-  const old = first !== -1 && (parts[first] ?? 0) < (SAFE_VERSION[first] ?? 0);
-  if (!old) return finding("sqlite", version);
-  const advice = "has the WAL-reset bug, which can lose commits: use a lease built with 3.51.3 or newer";
-  return finding("sqlite", version, advice);
-}
-
-function schema(db: Database): Finding {
-  const version = db.sql("PRAGMA user_version").get()?.["user_version"] as number;
-  return finding("schema", `${version} of ${MIGRATIONS.length}`);
+  return first === -1 || (parts[first] ?? 0) >= (SAFE_VERSION[first] ?? 0);
 }
 
 const MOST_PROBLEMS = 5;
-
-function integrity(db: Database): Finding {
-  const problems = [...damages(db)].slice(0, MOST_PROBLEMS);
-  if (problems.length === 0) return finding("integrity", "ok");
-  const advice = "stop the workers, keep a copy, and salvage it with `sqlite3 FILE .recover`";
-  return finding("integrity", problems.join("; "), advice, "error");
-}
 
 /** A file can be damaged so that even the check of it fails: that is an answer too. */
 function* damages(db: Database): Generator<string> {
@@ -80,9 +86,9 @@ const TALLY_ERRORS = `WITH
 
 function tallies(db: Database): Finding {
   const wrong = db.sql(TALLY_ERRORS).get()?.["wrong"] as number;
-  if (wrong === 0) return finding("counts", "equal to the jobs");
-  const advice = "somebody changed the tables by hand; `lease copy --to NEW` makes a store with right counts";
-  return finding("counts", `${wrong} differ from the jobs`, advice);
+  return wrong === 0
+    ? finding("counts", "equal to the jobs")
+    : finding("counts", `${wrong} differ from the jobs`, ADVICE.counts);
 }
 
 const UNFINISHED: readonly StateName[] = ["running", "pending", "scheduled", "blocked"];
@@ -103,36 +109,7 @@ function permissions(path: string): Finding {
   });
   const mode = ((statOrNull(path)?.mode ?? 0) & 0o777).toString(8).padStart(4, "0");
   if (open.length === 0) return finding("permissions", mode);
-  const advice = `others can get at it, and a store decides what gets executed: chmod go-rwx ${open.join(" ")}`;
-  return finding("permissions", `${mode}, open to others`, advice);
-}
-
-function file(path: string): Finding {
-  return finding("file", `${path}, ${size(statOrNull(path)?.size ?? 0)}`);
-}
-
-function wal(path: string): Finding {
-  const bytes = statOrNull(`${path}-wal`)?.size ?? 0;
-  if (bytes <= LONG_WAL_BYTES) return finding("wal", size(bytes));
-  const advice =
-    "a process that reads for very long keeps it from being cut: find it with `fuser`, then `lease watchdog --once`";
-  return finding("wal", size(bytes), advice);
-}
-
-function disk(path: string): Finding {
-  const { bavail, bsize } = statfsSync(dirname(path));
-  const free = bavail * bsize;
-  if (free >= SCARCE_DISK_BYTES) return finding("disk", `${size(free)} free`);
-  const level = free < LITTLE_DISK_BYTES ? "error" : "warn";
-  const advice = "a full disk stops every worker: free some space, or `lease prune` and `lease copy --to NEW`";
-  return finding("disk", `${size(free)} free`, advice, level);
-}
-
-function fileSystem(path: string): Finding {
-  const { name, network } = fileSystemName(dirname(path));
-  if (!network) return finding("file system", name);
-  const advice = "SQLite's locks don't hold on network file systems: use a local disk or postgres://";
-  return finding("file system", name, advice, "error");
+  return finding("permissions", `${mode}, open to others`, `${ADVICE.permissions} ${open.join(" ")}`);
 }
 
 function statOrNull(path: string): Stats | null {

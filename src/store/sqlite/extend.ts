@@ -1,9 +1,11 @@
-/** What a holder says while its job runs: that it lives, how far it is, and which process it is. */
+/** What a holder says: that its job lives, how far that is, which process it is, and what it is itself. */
 
+import type { WorkerRecord } from "../../core/records.ts";
+import { WORKER_COLUMNS, workerColumns } from "../shared/rows.ts";
 import { isHeldBy, lossOf } from "../shared/verdicts.ts";
-import type { CheckpointRequest, ExtendAnswer, ExtendRequest, ProcessNote } from "../store.ts";
-import type { Database } from "./connection.ts";
-import { ENQUEUE_SQL } from "./insert.ts";
+import type { CheckpointAnswer, CheckpointRequest, ExtendAnswer, ExtendRequest, ProcessNote } from "../store.ts";
+import type { Database } from "./open.ts";
+import { fenceOf } from "./dependencies.ts";
 import { SQL } from "./statements.ts";
 
 export function extend(db: Database, requests: readonly ExtendRequest[]): ExtendAnswer[] {
@@ -16,22 +18,18 @@ export function extend(db: Database, requests: readonly ExtendRequest[]): Extend
     const { progress = null, message = null } = request;
     const floor_ms = now_ms - (request.jumped_ms ?? 0);
     const row = db.sql(SQL.extend).get(id, token, wanted_ms, beat_at_ms, progress, message, now_ms, at_least, floor_ms);
-    if (row === null) return { status: lossOf(db.sql(ENQUEUE_SQL.fence).get(id), token) };
+    if (row === null) return { status: lossOf(fenceOf(db, id), token) };
     db.sql(SQL.countBeats).run(id, token, request.beats);
     const expires_at_ms = row["expires_at_ms"] as number;
     return { status: "extended", expires_at_ms, cancel_requested: row["cancel_requested_at_ms"] !== null };
   });
 }
 
-export function checkpoint(
-  db: Database,
-  requests: readonly CheckpointRequest[],
-): ("accepted" | "expired" | "conflict")[] {
+export function checkpoint(db: Database, requests: readonly CheckpointRequest[]): CheckpointAnswer[] {
   const now_ms = db.now_ms();
   return requests.map((request) => {
-    const row = db.sql(ENQUEUE_SQL.fence).get(request.id);
-    const holds = isHeldBy(row, request) && (row?.["expires_at_ms"] as number) >= now_ms;
-    if (!holds) return lossOf(row, request.token);
+    const row = fenceOf(db, request.id);
+    if (!isHeldBy(row, request) || (row?.["expires_at_ms"] as number) < now_ms) return lossOf(row, request.token);
     db.sql(SQL.insertCheckpoint).run(request.id, "progress", request.token, now_ms, request.text);
     return "accepted";
   });
@@ -41,4 +39,14 @@ export function noteProcess(db: Database, notes: readonly ProcessNote[]): void {
   for (const { id, token, boot_id, pid, pid_started } of notes) {
     db.sql(SQL.noteProcess).run(id, token, boot_id, pid, pid_started);
   }
+}
+
+const SAVE_WORKER = `INSERT INTO workers (${WORKER_COLUMNS.join(", ")})
+  VALUES (${WORKER_COLUMNS.map((_, index) => `?${index + 1}`).join(", ")})
+  ON CONFLICT (id) DO UPDATE SET slots = excluded.slots, seen_at_ms = excluded.seen_at_ms,
+    stopped_at_ms = excluded.stopped_at_ms, ended = excluded.ended, draining = excluded.draining,
+    completed = excluded.completed, failed = excluded.failed`;
+
+export function saveWorker(db: Database, worker: WorkerRecord): void {
+  db.sql(SAVE_WORKER).run(...workerColumns(worker));
 }

@@ -3,17 +3,7 @@
  * network file system, where SQLite's locks and shared memory do not hold.
  */
 
-import type { Stats } from "node:fs";
-import {
-  closeSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  readlinkSync,
-  realpathSync,
-  statSync,
-  statfsSync,
-} from "node:fs";
+import * as fs from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import process from "node:process";
 import { LeaseError } from "../../core/errors.ts";
@@ -36,19 +26,7 @@ const NETWORK_FILE_SYSTEMS = new Map([
 
 const FUSE = 0x65735546;
 
-const LOCAL_FUSE = new Set([
-  "fuseblk",
-  "fuse.ntfs-3g",
-  "fuse.exfat",
-  "fuse.fuse-overlayfs",
-  "fuse.lxcfs",
-  "fuse.gocryptfs",
-]);
-
-export interface LocationOptions {
-  trust: boolean;
-  create: boolean;
-}
+const LOCAL_FUSE = new Set("fuseblk fuse.ntfs-3g fuse.exfat fuse.fuse-overlayfs fuse.lxcfs fuse.gocryptfs".split(" "));
 
 const MOST_LINKS = 40;
 
@@ -56,31 +34,25 @@ const MOST_LINKS = 40;
 function realPath(path: string): string {
   let real = path;
   for (let links = 0; links < MOST_LINKS; links++) {
-    try {
-      return realpathSync(real);
-    } catch {
-      const target = linkTarget(real);
-      if (target === null) break;
-      real = resolve(dirname(real), target);
-    }
+    const found = orNull(() => fs.realpathSync(real));
+    if (found !== null) return found;
+    const target = orNull(() => fs.readlinkSync(real));
+    if (target === null) break;
+    real = resolve(dirname(real), target);
   }
-  try {
-    return join(realpathSync(dirname(real)), basename(real));
-  } catch {
-    return real;
-  }
+  return orNull(() => join(fs.realpathSync(dirname(real)), basename(real))) ?? real;
 }
 
-function linkTarget(path: string): string | null {
+function orNull<T>(ask: () => T): T | null {
   try {
-    return readlinkSync(path);
+    return ask();
   } catch {
     return null;
   }
 }
 
 /** Makes sure that `file` can be a store and exists, or says why not; answers where it really is. */
-export function prepareLocation(file_path: string, options: LocationOptions): string {
+export function prepareLocation(file_path: string, options: { trust: boolean; create: boolean }): string {
   const path = realPath(resolve(file_path));
   const folder = dirname(path);
   const file = statOrNull(path);
@@ -89,31 +61,24 @@ export function prepareLocation(file_path: string, options: LocationOptions): st
   if (file === null && !options.create) {
     throw new LeaseError("no_store", `there is no store at ${path} yet: enqueue a job, or name another with --store`);
   }
-  if (file === null) makeFolder(folder, path);
+  if (file === null) creating(path, () => fs.mkdirSync(folder, { recursive: true, mode: 0o700 }));
   refuseNetwork(folder, path);
   if (!options.trust) {
-    refuseUntrusted(statSync(folder), folder);
+    refuseUntrusted(fs.statSync(folder), folder);
     // What lies beside it is read as part of it, even if the store itself is yet to be made.
     for (const part of [path, `${path}-wal`, `${path}-shm`]) {
       const stats = statOrNull(part);
       if (stats !== null) refuseUntrusted(stats, part);
     }
   }
-  if (file === null) createFile(path);
+  if (file === null) creating(path, () => fs.closeSync(fs.openSync(path, "wx", 0o600)));
   return path;
 }
 
-function makeFolder(folder: string, path: string): void {
+/** Another process may be first. */
+function creating(path: string, create: () => void): void {
   try {
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
-  } catch (error) {
-    throw new LeaseError("store_path", `store ${path} can't be created: ${because(error)}`, { cause: error });
-  }
-}
-
-function createFile(path: string): void {
-  try {
-    closeSync(openSync(path, "wx", 0o600));
+    create();
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "EEXIST") return;
     throw new LeaseError("store_path", `store ${path} can't be created: ${because(error)}`, { cause: error });
@@ -121,7 +86,7 @@ function createFile(path: string): void {
 }
 
 /** Others may write when the mode says so (a sticky folder such as /tmp protects its files), or when it is theirs. */
-function refuseUntrusted(stats: Stats, path: string): void {
+function refuseUntrusted(stats: fs.Stats, path: string): void {
   const own_uid = process.getuid?.();
   const sticky_folder = stats.isDirectory() && (stats.mode & 0o1000) !== 0;
   const others_write = (stats.mode & 0o022) !== 0 && !sticky_folder;
@@ -129,19 +94,15 @@ function refuseUntrusted(stats: Stats, path: string): void {
   if (!others_write && !foreign) return;
   const what = others_write ? "can be written by others" : "belongs to another user";
   const fix = others_write ? `chmod go-w ${path}` : "use a store of your own";
-  throw new LeaseError(
-    "store_untrusted",
-    `${path} ${what}, and a store decides what gets executed: ${fix}, or pass --trust-store`,
-  );
+  const message = `${path} ${what}, and a store decides what gets executed: ${fix}, or pass --trust-store`;
+  throw new LeaseError("store_untrusted", message);
 }
 
 function refuseNetwork(folder: string, path: string): void {
-  const name = networkFileSystem(statfsSync(folder).type, () => mountKind(folder));
+  const name = networkFileSystem(fs.statfsSync(folder).type, () => mountKind(folder));
   if (name === null) return;
-  throw new LeaseError(
-    "store_network",
-    `store ${path} is on a network file system (${name}), where SQLite loses data: use a local disk or postgres://`,
-  );
+  const advice = "where SQLite loses data: use a local disk or postgres://";
+  throw new LeaseError("store_network", `store ${path} is on a network file system (${name}), ${advice}`);
 }
 
 /** The name of the network file system with this magic number; null for a local one. */
@@ -154,14 +115,14 @@ export function networkFileSystem(magic: number, fuse_kind: () => string): strin
 }
 
 export function fileSystemName(folder: string): { name: string; network: boolean } {
-  const network = networkFileSystem(statfsSync(folder).type, () => mountKind(folder));
+  const network = networkFileSystem(fs.statfsSync(folder).type, () => mountKind(folder));
   return { name: network ?? mountKind(folder), network: network !== null };
 }
 
 /** The type of the mount that holds `folder`, for example `fuse.sshfs`. */
 function mountKind(folder: string): string {
   let best = { length: -1, kind: "fuse" };
-  for (const line of readFileSync("/proc/self/mounts", "utf8").split("\n")) {
+  for (const line of fs.readFileSync("/proc/self/mounts", "utf8").split("\n")) {
     const [, mount = "", kind = "fuse"] = line.split(" ");
     const holds = folder === mount || folder.startsWith(mount.endsWith("/") ? mount : `${mount}/`);
     if (holds && mount.length > best.length) best = { length: mount.length, kind };
@@ -169,9 +130,9 @@ function mountKind(folder: string): string {
   return best.kind;
 }
 
-function statOrNull(path: string): Stats | null {
+function statOrNull(path: string): fs.Stats | null {
   try {
-    return statSync(path);
+    return fs.statSync(path);
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
     if (code === "ENOENT") return null;
@@ -203,6 +164,6 @@ export function sameFile(path: string): () => void {
 }
 
 function fileAt(path: string): string | null {
-  const stats = statSync(path, { throwIfNoEntry: false });
+  const stats = fs.statSync(path, { throwIfNoEntry: false });
   return stats === undefined ? null : `${stats.dev}:${stats.ino}`;
 }

@@ -4,13 +4,13 @@ import type { LogChunk } from "../../core/records.ts";
 import type { LogQuery } from "../queries.ts";
 import { isHeldBy } from "../shared/verdicts.ts";
 import type { LogWrite } from "../store.ts";
-import type { Database } from "./connection.ts";
-import { ENQUEUE_SQL } from "./insert.ts";
+import type { Database } from "./open.ts";
+import { fenceOf } from "./dependencies.ts";
 import { SQL } from "./statements.ts";
 
 export function appendLogs(db: Database, writes: readonly LogWrite[]): void {
   for (const { id, token, chunks, head_bytes, keep_from } of writes) {
-    if (!isHeldBy(db.sql(ENQUEUE_SQL.fence).get(id), { token })) continue;
+    if (!isHeldBy(fenceOf(db, id), { token })) continue;
     for (const { start, bytes, data } of chunks) db.sql(SQL.insertLog).run(id, token, start, bytes, data);
     if (keep_from > head_bytes) db.sql(SQL.trimLog).run(id, token, head_bytes, keep_from);
   }

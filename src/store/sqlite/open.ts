@@ -1,17 +1,65 @@
 /**
- * The SQLite store at a path. `lease enqueue` has no time to load more than it needs, so that the part that takes new jobs
- * can be had alone.
+ * Opens a SQLite store: its location is checked, the file created if it may be, the schema brought to this version. Safe
+ * when several processes do it at once on a file that does not exist yet. `lease enqueue` has no time to load more than
+ * it needs, so the part that takes new jobs can be had alone, and what is seldom needed waits in files of its own.
  */
 
+import { platform } from "#platform";
+import type { Clock, Random } from "../../core/clock.ts";
+import { LeaseError } from "../../core/errors.ts";
+import { lazyFs } from "../../platform/platform.ts";
+import type { SqlDatabase, SqlStatement } from "../../platform/platform.ts";
 import type { Inbox, Store } from "../store.ts";
-import { Database, connect, type OpenSqliteOptions } from "./connection.ts";
 import { enqueue } from "./enqueue.ts";
-import { RANK } from "./writer.ts";
+import { explain, isBusy } from "./failure.ts";
+import { APPLICATION_ID, SCHEMA_VERSION, SHORT_WAL_BYTES, WAL_LIMIT_BYTES, quickLocation } from "./quick_enqueue.ts";
+import { RANK, Writer } from "./writer.ts";
+
+export interface OpenSqliteOptions {
+  clock: Clock;
+  random: Random;
+  /** Accept a store that others can write. */
+  trust?: boolean;
+  create?: boolean;
+  /** How long a write keeps trying while another process holds the lock. */
+  busy_limit_ms?: number;
+}
+
+const DEFAULT_BUSY_LIMIT_MS = 30_000;
+const PAUSE_MS = 5;
+
+export class Connection {
+  readonly path: string;
+  readonly database: SqlDatabase;
+  readonly writer: Writer;
+
+  constructor(path: string, database: SqlDatabase, options: { random: Random; busy_limit_ms: number }) {
+    this.path = path;
+    this.database = database;
+    this.writer = new Writer(database, { path, ...options });
+  }
+
+  /** Infinity when there is none. */
+  get wal_bytes(): number {
+    const wal = `${this.path}-wal`;
+    const stats = platform.quickFiles()?.stat(wal) ?? lazyFs().statSync(wal, { throwIfNoEntry: false });
+    return stats?.size ?? Infinity;
+  }
+
+  /**
+   * The last connection to close a database folds its WAL back into it, and the next has to begin a new one: three of
+   * the five syncs of an enqueue. A short WAL is left for the next process instead; a long one would slow it down.
+   */
+  async close({ exiting }: { exiting: boolean }): Promise<void> {
+    await this.writer.settled();
+    if (exiting && this.wal_bytes < SHORT_WAL_BYTES) this.database.closeKeepingWal();
+    else this.database.close();
+  }
+}
 
 export async function openSqlite(file: string, options: OpenSqliteOptions): Promise<Store> {
   const { sqliteStore } = await import("./store.ts");
-  const connection = await connect(file, options);
-  return sqliteStore(connection, options.clock);
+  return sqliteStore(await connect(file, options), options.clock);
 }
 
 /** Closes as if the process ended right after. */
@@ -22,4 +70,92 @@ export async function openSqliteInbox(file: string, options: OpenSqliteOptions):
     enqueue: (jobs) => connection.writer.write(RANK.normal, () => enqueue(db, jobs)),
     close: () => connection.close({ exiting: true }),
   };
+}
+
+async function connect(file: string, options: OpenSqliteOptions): Promise<Connection> {
+  const path = await locationOf(file, options);
+  const busy_limit_ms = options.busy_limit_ms ?? DEFAULT_BUSY_LIMIT_MS;
+  let database: SqlDatabase | null = null;
+  try {
+    const opened = (database = platform.openSqlite(path));
+    const version = await whileBusy(busy_limit_ms, () => configure(opened, path));
+    if (version !== SCHEMA_VERSION) {
+      const { migrate } = await import("./schema.ts");
+      await whileBusy(busy_limit_ms, () => migrate(opened, path));
+    }
+  } catch (error) {
+    database?.close();
+    throw explain(error, path);
+  }
+  return new Connection(path, database, { random: options.random, busy_limit_ms });
+}
+
+async function locationOf(file: string, { trust = false, create = true }: OpenSqliteOptions): Promise<string> {
+  const files = platform.quickFiles();
+  const plain = files === null ? null : quickLocation(files, file);
+  if (plain !== null) return plain.path;
+  const { prepareLocation } = await import("./location.ts");
+  return prepareLocation(file, { trust, create });
+}
+
+/** Answers the version of the schema. One statement for what is asked and one for what is set: every enqueue pays. */
+function configure(database: SqlDatabase, path: string): number {
+  database.exec("PRAGMA busy_timeout = 5");
+  const found = database
+    .prepare(
+      "SELECT user_version, application_id, journal_mode FROM pragma_user_version, pragma_application_id, pragma_journal_mode",
+    )
+    .get();
+  if (found?.["application_id"] !== APPLICATION_ID) refuseForeign(database, path);
+  if (found?.["journal_mode"] !== "wal") database.exec("PRAGMA journal_mode = WAL");
+  database.exec(`PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA journal_size_limit = ${WAL_LIMIT_BYTES}`);
+  return found?.["user_version"] as number;
+}
+
+/** An empty file is about to become ours; a database with tables in it and another mark is somebody else's. */
+function refuseForeign(database: SqlDatabase, path: string): void {
+  // In one statement: another process may be making the store while we look.
+  const found = database
+    .prepare("SELECT (SELECT count(*) FROM sqlite_schema) AS tables, application_id FROM pragma_application_id")
+    .get();
+  if (found?.["tables"] === 0 || found?.["application_id"] === APPLICATION_ID) return;
+  const message = `store ${path} belongs to another program: name another file with --store`;
+  throw new LeaseError("store_not_database", message);
+}
+
+async function whileBusy<T>(limit_ms: number, work: () => T): Promise<T> {
+  const deadline_ms = performance.now() + limit_ms;
+  for (;;) {
+    try {
+      return work();
+    } catch (error) {
+      if (!isBusy(error) || performance.now() > deadline_ms) throw error;
+      await new Promise((done) => setTimeout(done, PAUSE_MS));
+    }
+  }
+}
+
+/** The statements of a store, each prepared when it is first used, since one command needs only a few; and its clock. */
+export class Database {
+  readonly #database: SqlDatabase;
+  readonly #clock: Clock;
+  readonly #prepared = new Map<string, SqlStatement>();
+
+  constructor(database: SqlDatabase, clock: Clock) {
+    this.#database = database;
+    this.#clock = clock;
+  }
+
+  now_ms(): number {
+    return this.#clock.wall_ms();
+  }
+
+  sql(text: string): SqlStatement {
+    let statement = this.#prepared.get(text);
+    if (statement === undefined) {
+      statement = this.#database.prepare(text);
+      this.#prepared.set(text, statement);
+    }
+    return statement;
+  }
 }

@@ -1,6 +1,6 @@
 /** Paused queues: what runs goes on, and nobody acquires from them. */
 
-import type { Database } from "./connection.ts";
+import type { Database } from "./open.ts";
 
 /** How whoever looks for the next job skips them. */
 export const notPaused = (queue: string) =>

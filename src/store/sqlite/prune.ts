@@ -1,10 +1,15 @@
-/** Deleting finished jobs, oldest first; what belongs to them goes with them. */
+/**
+ * Deleting what is not needed any more: finished jobs, oldest first, with all that belongs to them, and all but the newest
+ * checkpoints. Which tasks and jobs have too many of these is read without the lock.
+ */
 
 import type { StateName } from "../../core/job.ts";
 import type { PruneQuery } from "../queries.ts";
 import type { Conditions } from "../shared/filters.ts";
-import type { Database } from "./connection.ts";
-import { select } from "./list.ts";
+import { LAST_TRIM, fromJson } from "../shared/rows.ts";
+import { trimFrom } from "../shared/verdicts.ts";
+import type { Database } from "./open.ts";
+import { select } from "./read.ts";
 import { SQL } from "./statements.ts";
 
 /**
@@ -37,4 +42,42 @@ export function prune(db: Database, { limit, ...query }: PruneQuery & { limit: n
   const chosen = oldest.toSorted((a, b) => a.finished_at_ms - b.finished_at_ms || a.id - b.id).slice(0, limit);
   for (const { id } of chosen) db.sql(SQL.deleteJob).run(id);
   return chosen.length;
+}
+
+const NEWEST = "SELECT max(id) AS id FROM checkpoints";
+const full = (group: "task" | "job_id", of_group: string) => `SELECT DISTINCT ${group} AS name FROM checkpoints AS new
+  WHERE id > ?1 AND ${of_group} AND EXISTS (SELECT 1 FROM checkpoints WHERE ${group} = new.${group} LIMIT 1 OFFSET ?2)`;
+/** All but the newest, and but the progress that the next attempt of an unfinished job starts from. */
+const trim = (group: "task" | "job_id") => `DELETE FROM checkpoints WHERE ${group} = ?1
+  AND NOT (kind = 'progress'
+    AND EXISTS (SELECT 1 FROM jobs WHERE jobs.id = checkpoints.job_id AND finished_at_ms IS NULL)
+    AND id = (SELECT max(id) FROM checkpoints AS c WHERE c.job_id = checkpoints.job_id AND c.kind = 'progress'))
+  AND id NOT IN (SELECT id FROM checkpoints WHERE ${group} = ?1 ORDER BY id DESC LIMIT ?2)`;
+const TRIMS = [
+  { full: full("task", "task IS NOT NULL"), trim: trim("task") },
+  { full: full("job_id", "task IS NULL"), trim: trim("job_id") },
+];
+
+/** Tasks or jobs that are trimmed in one commit. */
+const TRIMMED_TOGETHER = 200;
+
+/** What there is to trim, as one write for each commit; the last notes how far it got. */
+export function trims(db: Database, keep: number): (() => number)[] {
+  const last = fromJson(LAST_TRIM, db.sql(SQL.getMeta).get("trim")?.["value"]);
+  const newest = db.sql(NEWEST).get()?.["id"] as number | null;
+  const from_id = trimFrom(last, keep, newest);
+  if (from_id === null) return [];
+  const writes: (() => number)[] = [];
+  for (const sql of TRIMS) {
+    const names = db.sql(sql.full).all(from_id, keep);
+    for (let from = 0; from < names.length; from += TRIMMED_TOGETHER) {
+      const some = names.slice(from, from + TRIMMED_TOGETHER);
+      writes.push(() => some.reduce((sum, { name = null }) => sum + db.sql(sql.trim).run(name, keep).changes, 0));
+    }
+  }
+  writes.push(() => {
+    db.sql(SQL.setMeta).run("trim", JSON.stringify({ id: newest, keep }));
+    return 0;
+  });
+  return writes;
 }

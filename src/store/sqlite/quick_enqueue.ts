@@ -9,10 +9,9 @@
 import { platform } from "#platform";
 import process from "node:process";
 import type { NewJob } from "../../core/job.ts";
-import type { QuickFiles, SqlDatabase, SqlStatement } from "../../platform/platform.ts";
-import { isBlocked } from "../shared/columns.ts";
+import type { QuickFiles, SqlDatabase, SqlStatement, SqlValue } from "../../platform/platform.ts";
+import { envColumn, isBlocked, leaseColumn, settingsColumn } from "../shared/columns.ts";
 import { explain, isBusy } from "./failure.ts";
-import { ENQUEUE_SQL, jobColumns } from "./insert.ts";
 
 /** What marks a file as a store, and the schema that this lease knows. */
 export const APPLICATION_ID = 0x4c454153;
@@ -23,8 +22,31 @@ export const WAL_LIMIT_BYTES = 64 * 1024 * 1024;
 /** A process that ends leaves so much of it to the next one, for whom a longer one would be slow to read. */
 export const SHORT_WAL_BYTES = 256 * 1024;
 
+export const INSERT_JOB = `INSERT INTO jobs (state, queue, priority, run_at_ms, retries, lease_ms, created_at_ms, task, key,
+  argv, cwd, settings, env) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)`;
+
+/** In the order of INSERT_JOB. `settings` is their column, where the caller has it already. */
+export function jobColumns(job: NewJob, now_ms: number, settings = settingsColumn(job.settings)): SqlValue[] {
+  const run_at_ms = Math.max(job.run_at_ms ?? now_ms, now_ms + job.delay_ms);
+  return [
+    isBlocked(job) ? "blocked" : run_at_ms > now_ms ? "scheduled" : "pending",
+    job.queue,
+    job.priority,
+    run_at_ms,
+    job.settings.retries,
+    leaseColumn(job.settings),
+    now_ms,
+    job.task,
+    job.key,
+    JSON.stringify(job.argv),
+    job.cwd,
+    settings,
+    envColumn(job.env),
+  ];
+}
+
 /** Whose store it is and whether it syncs is asked by the statement that inserts: no answer can change in between. */
-const INSERT_IF_OURS = ENQUEUE_SQL.insertJob.replace("VALUES (", "SELECT ").replace(
+const INSERT_IF_OURS = INSERT_JOB.replace("VALUES (", "SELECT ").replace(
   /\)$/,
   ` FROM pragma_user_version, pragma_application_id, pragma_synchronous
     WHERE user_version = ${SCHEMA_VERSION} AND application_id = ${APPLICATION_ID} AND synchronous = 2`,

@@ -6,7 +6,7 @@
 
 import { retryAnswer } from "../shared/verdicts.ts";
 import type { RetryAnswer } from "../store.ts";
-import type { Database } from "./connection.ts";
+import type { Database } from "./open.ts";
 import { stateOf } from "./dependencies.ts";
 
 const RETRY = `UPDATE jobs SET state = 'pending', run_at_ms = ?2, failures = 0, finished_at_ms = NULL, cause = NULL,

@@ -16,33 +16,15 @@ CREATE TABLE jobs (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   state TEXT NOT NULL
     CHECK (state IN ('blocked', 'scheduled', 'pending', 'running', 'completed', 'failed', 'cancelled')),
-  queue TEXT NOT NULL,
-  priority INTEGER NOT NULL,
-  run_at_ms INTEGER NOT NULL,
-  token INTEGER NOT NULL DEFAULT 0 CHECK (token >= 0),
-  failures INTEGER NOT NULL DEFAULT 0 CHECK (failures >= 0),
+  queue TEXT NOT NULL, priority INTEGER NOT NULL, run_at_ms INTEGER NOT NULL,
+  token INTEGER NOT NULL DEFAULT 0 CHECK (token >= 0), failures INTEGER NOT NULL DEFAULT 0 CHECK (failures >= 0),
   retries INTEGER NOT NULL CHECK (retries >= 0),
   lease_ms INTEGER CHECK (lease_ms >= 0), -- null: the worker's; 0: learned
-  holder TEXT,
-  expires_at_ms INTEGER,
-  cancel_requested_at_ms INTEGER,
-  created_at_ms INTEGER NOT NULL,
-  started_at_ms INTEGER,
-  finished_at_ms INTEGER,
-  last_beat_at_ms INTEGER,
-  task TEXT,
-  key TEXT,
-  argv TEXT NOT NULL,
-  cwd TEXT NOT NULL,
-  settings TEXT,
-  env TEXT,
-  progress REAL,
-  message TEXT,
-  cause TEXT,
-  exit_code INTEGER,
-  error TEXT,
-  output TEXT,
-  reason TEXT,
+  holder TEXT, expires_at_ms INTEGER, cancel_requested_at_ms INTEGER,
+  created_at_ms INTEGER NOT NULL, started_at_ms INTEGER, finished_at_ms INTEGER, last_beat_at_ms INTEGER,
+  task TEXT, key TEXT, argv TEXT NOT NULL, cwd TEXT NOT NULL, settings TEXT, env TEXT,
+  progress REAL, message TEXT,
+  cause TEXT, exit_code INTEGER, error TEXT, output TEXT, reason TEXT,
   CHECK ((state IN ('completed', 'failed', 'cancelled')) = (finished_at_ms IS NOT NULL)),
   CHECK ((state = 'running') = (holder IS NOT NULL)),
   CHECK ((state = 'running') = (expires_at_ms IS NOT NULL)),
@@ -61,64 +43,35 @@ CREATE INDEX jobs_blocked ON jobs (queue) WHERE state = 'blocked';
 CREATE UNIQUE INDEX jobs_live_key ON jobs (key)
   WHERE key IS NOT NULL AND state IN ('blocked', 'scheduled', 'pending', 'running');
 CREATE TABLE inputs (
-  job_id INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
-  data BLOB NOT NULL
+  job_id INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE, data BLOB NOT NULL
 ) STRICT;
 CREATE TABLE attempts (
-  job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
-  attempt INTEGER NOT NULL CHECK (attempt > 0),
-  worker TEXT NOT NULL,
-  host TEXT NOT NULL,
-  boot_id TEXT,
-  pid INTEGER,
-  pid_started INTEGER,
-  lease_ms INTEGER NOT NULL,
-  started_at_ms INTEGER NOT NULL,
-  ended_at_ms INTEGER,
-  cause TEXT,
-  exit_code INTEGER,
-  signal TEXT,
-  error TEXT,
-  last_line TEXT,
-  beats INTEGER NOT NULL DEFAULT 0,
+  job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE, attempt INTEGER NOT NULL CHECK (attempt > 0),
+  worker TEXT NOT NULL, host TEXT NOT NULL, boot_id TEXT, pid INTEGER, pid_started INTEGER,
+  lease_ms INTEGER NOT NULL, started_at_ms INTEGER NOT NULL, ended_at_ms INTEGER,
+  cause TEXT, exit_code INTEGER, signal TEXT, error TEXT, last_line TEXT, beats INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (job_id, attempt),
   CHECK ((ended_at_ms IS NULL) = (cause IS NULL))
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE checkpoints (
-  id INTEGER PRIMARY KEY AUTOINCREMENT,
-  job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
-  task TEXT,
-  kind TEXT NOT NULL CHECK (kind IN ('error', 'progress')),
-  token INTEGER NOT NULL,
-  at_ms INTEGER NOT NULL,
+  id INTEGER PRIMARY KEY AUTOINCREMENT, job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE, task TEXT,
+  kind TEXT NOT NULL CHECK (kind IN ('error', 'progress')), token INTEGER NOT NULL, at_ms INTEGER NOT NULL,
   text TEXT NOT NULL
 ) STRICT;
 CREATE INDEX checkpoints_job ON checkpoints (job_id, kind, id);
 CREATE INDEX checkpoints_task ON checkpoints (task, id) WHERE task IS NOT NULL;
 CREATE TABLE workers (
-  id TEXT PRIMARY KEY,
-  name TEXT,
-  host TEXT NOT NULL,
-  boot_id TEXT NOT NULL,
-  pid INTEGER NOT NULL,
-  pid_started INTEGER NOT NULL,
-  version TEXT NOT NULL,
-  queues TEXT,
-  slots INTEGER NOT NULL,
-  started_at_ms INTEGER NOT NULL,
-  seen_at_ms INTEGER NOT NULL,
-  stopped_at_ms INTEGER,
+  id TEXT PRIMARY KEY, name TEXT,
+  host TEXT NOT NULL, boot_id TEXT NOT NULL, pid INTEGER NOT NULL, pid_started INTEGER NOT NULL,
+  version TEXT NOT NULL, queues TEXT, slots INTEGER NOT NULL,
+  started_at_ms INTEGER NOT NULL, seen_at_ms INTEGER NOT NULL, stopped_at_ms INTEGER,
   ended TEXT CHECK (ended IN ('clean', 'dead')),
   CHECK ((stopped_at_ms IS NULL) = (ended IS NULL))
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX workers_live ON workers (host) WHERE stopped_at_ms IS NULL;
 CREATE TABLE logs (
-  id INTEGER PRIMARY KEY,
-  job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
-  attempt INTEGER NOT NULL,
-  start INTEGER NOT NULL,
-  bytes INTEGER NOT NULL,
-  data BLOB NOT NULL
+  id INTEGER PRIMARY KEY, job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE, attempt INTEGER NOT NULL,
+  start INTEGER NOT NULL, bytes INTEGER NOT NULL, data BLOB NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX logs_position ON logs (job_id, attempt, start);
 CREATE TABLE dependencies (
@@ -129,12 +82,10 @@ CREATE TABLE dependencies (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX dependencies_parent ON dependencies (parent_id);
 CREATE TABLE queues (
-  name TEXT PRIMARY KEY,
-  paused_at_ms INTEGER
+  name TEXT PRIMARY KEY, paused_at_ms INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE meta (
-  name TEXT PRIMARY KEY,
-  value TEXT NOT NULL
+  name TEXT PRIMARY KEY, value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 `;
 
@@ -144,10 +95,7 @@ CREATE TABLE meta (
  */
 const VERSION_2 = `
 CREATE TABLE tallies (
-  queue TEXT NOT NULL,
-  state TEXT NOT NULL,
-  retries INTEGER NOT NULL,
-  count INTEGER NOT NULL,
+  queue TEXT NOT NULL, state TEXT NOT NULL, retries INTEGER NOT NULL, count INTEGER NOT NULL,
   PRIMARY KEY (queue, state, retries)
 ) STRICT, WITHOUT ROWID;
 
@@ -173,10 +121,7 @@ CREATE INDEX jobs_finished ON jobs (state, finished_at_ms) WHERE finished_at_ms 
 CREATE INDEX jobs_task ON jobs (task, id) WHERE task IS NOT NULL;
 CREATE INDEX jobs_key ON jobs (key, id) WHERE key IS NOT NULL;
 CREATE TABLE learned (
-  subject TEXT PRIMARY KEY,
-  runs INTEGER NOT NULL,
-  gaps TEXT NOT NULL,
-  lease_ms INTEGER
+  subject TEXT PRIMARY KEY, runs INTEGER NOT NULL, gaps TEXT NOT NULL, lease_ms INTEGER
 ) STRICT, WITHOUT ROWID;
 ALTER TABLE workers ADD COLUMN draining INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE workers ADD COLUMN completed INTEGER NOT NULL DEFAULT 0;
@@ -194,12 +139,10 @@ export function migrate(database: SqlDatabase, path: string): void {
   database.exec("BEGIN IMMEDIATE");
   try {
     // Read again under the lock: another process may have been first.
-    const version = readPragma(database, "user_version") as number;
+    const version = database.prepare("PRAGMA user_version").get()?.["user_version"] as number;
     if (version > MIGRATIONS.length) {
-      throw new LeaseError(
-        "store_newer",
-        `store ${path} has schema ${version} and this lease knows ${MIGRATIONS.length}: use a newer lease`,
-      );
+      const found = `has schema ${version} and this lease knows ${MIGRATIONS.length}`;
+      throw new LeaseError("store_newer", `store ${path} ${found}: use a newer lease`);
     }
     for (const step of MIGRATIONS.slice(version)) database.exec(step);
     database.exec(`PRAGMA application_id = ${APPLICATION_ID}`);
@@ -209,8 +152,4 @@ export function migrate(database: SqlDatabase, path: string): void {
     rollback(database);
     throw error;
   }
-}
-
-function readPragma(database: SqlDatabase, name: string): unknown {
-  return database.prepare(`PRAGMA ${name}`).get()?.[name];
 }

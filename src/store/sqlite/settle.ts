@@ -1,21 +1,20 @@
-/** How attempts end by their holder, under the fence, and the audit trail of what went wrong. */
+/** How attempts end by their holder, under the fence, the audit trail of what went wrong, and what runs have taught. */
 
 import { isFinished } from "../../core/job.ts";
+import { learn, subjectOf, type Gaps, type Learned } from "../../core/learning.ts";
 import type { AttemptEnd } from "../../core/transition.ts";
-import { stateColumns } from "../shared/rows.ts";
+import { stateColumns, toLearned } from "../shared/rows.ts";
 import { auditText, isHeldBy, lossOf } from "../shared/verdicts.ts";
 import type { SettleAnswer, SettleRequest } from "../store.ts";
-import type { Database } from "./connection.ts";
-import { freeChildren } from "./dependencies.ts";
-import { ENQUEUE_SQL } from "./insert.ts";
-import { addRun } from "./learned.ts";
+import type { Database } from "./open.ts";
+import { fenceOf, freeChildren } from "./dependencies.ts";
 import { SQL } from "./statements.ts";
 
 export function settle(db: Database, requests: readonly SettleRequest[]): SettleAnswer[] {
   const now_ms = db.now_ms();
   return requests.map((request) => {
     if (endJob(db, request, now_ms)) return { status: "applied" };
-    const row = db.sql(ENQUEUE_SQL.fence).get(request.id);
+    const row = fenceOf(db, request.id);
     if (isHeldBy(row, request)) return { status: "cancelling" };
     if (row !== null) audit(db, request, now_ms, true);
     return { status: "stale", reason: lossOf(row, request.token) };
@@ -58,4 +57,26 @@ function endAttempt(db: Database, request: SettleRequest, end: AttemptEnd, now_m
 
 export function audit(db: Database, request: SettleRequest, now_ms: number, stale = false): void {
   db.sql(SQL.insertCheckpoint).run(request.id, "error", request.token, now_ms, auditText(request, stale));
+}
+
+const GET_LEARNED = "SELECT runs, gaps FROM learned WHERE subject = ?1";
+const SET_LEARNED = `INSERT INTO learned (subject, runs, gaps, lease_ms) VALUES (?1, ?2, ?3, ?4)
+  ON CONFLICT (subject) DO UPDATE SET runs = ?2, gaps = ?3, lease_ms = ?4`;
+const SUBJECT = "SELECT key, queue FROM jobs WHERE id = ?1";
+
+export function learned(db: Database, subjects: readonly string[]): (Learned | null)[] {
+  return subjects.map((subject) => learnedOf(db, subject));
+}
+
+function learnedOf(db: Database, subject: string): Learned | null {
+  const row = db.sql(GET_LEARNED).get(subject);
+  return row === null ? null : toLearned(row);
+}
+
+function addRun(db: Database, id: number, gaps: Gaps): void {
+  const row = db.sql(SUBJECT).get(id);
+  if (row === null) return;
+  const subject = subjectOf({ key: row["key"] as string | null, queue: row["queue"] as string });
+  const now = learn(learnedOf(db, subject), gaps);
+  db.sql(SET_LEARNED).run(subject, now.runs, JSON.stringify(now.gaps), now.lease_ms);
 }

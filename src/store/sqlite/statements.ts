@@ -8,7 +8,7 @@ import { SHAPES } from "../copy/transfer.ts";
 import { LONGEST_LEASE_MS, MOST_GRANTS } from "../shared/columns.ts";
 import { notPaused } from "./pause.ts";
 
-const NAMES = Object.keys(SHAPES.jobs.columns);
+const NAMES = SHAPES.jobs.names;
 const JOB_COLUMNS = NAMES.join(", ");
 
 const JOB_WITH_INPUT = `SELECT ${JOB_COLUMNS}, (SELECT data FROM inputs WHERE job_id = jobs.id) AS input FROM jobs`;
@@ -103,9 +103,6 @@ export const SQL = {
   // Without their input: a sweep has no use for it.
   expired: `${HELD} AND jobs.expires_at_ms < ?1 ${BY_END}`,
   expiredOrHeldBy: `${HELD} AND (jobs.expires_at_ms < ?1 OR jobs.holder IN (SELECT value FROM json_each(?5))) ${BY_END}`,
-
-  cancelRequests: `SELECT id, token FROM jobs
-    WHERE holder = ?1 AND state = 'running' AND cancel_requested_at_ms IS NOT NULL`,
 
   job: `${JOB_WITH_INPUT} WHERE id = ?1`,
   attempts: "SELECT * FROM attempts WHERE job_id = ?1 ORDER BY attempt",

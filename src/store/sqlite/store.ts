@@ -5,28 +5,22 @@
 import type { Clock } from "../../core/clock.ts";
 import type { Holder, Producer, Reader, Store, Sweeper, Upkeep } from "../store.ts";
 import { acquire, acquireOne, isDue, mayAcquire, promote } from "./acquire.ts";
-import { enqueueAll } from "./bulk.ts";
 import { cancel, cancelRequests } from "./cancel.ts";
-import { isSteady, noticeClockJump } from "./clock_jump.ts";
-import { Database, type Connection } from "./connection.ts";
+import { Database, type Connection } from "./open.ts";
 import { diagnose } from "./diagnose.ts";
-import { enqueue } from "./enqueue.ts";
-import { checkpoint, extend, noteProcess } from "./extend.ts";
+import { enqueue, enqueueAll } from "./enqueue.ts";
+import { checkpoint, extend, noteProcess, saveWorker } from "./extend.ts";
 import { explain } from "./failure.ts";
-import { learned } from "./learned.ts";
-import { list } from "./list.ts";
 import { sameFile } from "./location.ts";
 import { appendLogs, logs } from "./logs.ts";
 import { pausedQueues, setPaused } from "./pause.ts";
-import { prunable, prune } from "./prune.ts";
+import { prunable, prune, trims } from "./prune.ts";
 import * as read from "./read.ts";
-import { expired, noteRecovery, recover, recovery } from "./recover.ts";
+import { expired, isSteady, noteRecovery, noticeClockJump, recover, recovery } from "./recover.ts";
 import { retry } from "./retry.ts";
-import { settle } from "./settle.ts";
-import { SqliteTransfer } from "./transfer.ts";
-import { trim, trimmable } from "./trim.ts";
+import { learned, settle } from "./settle.ts";
+import { sqliteTransfer } from "./transfer.ts";
 import { watchCommits } from "./watch.ts";
-import { saveWorker, workers } from "./workers.ts";
 import { RANK, type Rank, type Writer } from "./writer.ts";
 
 const TIDY_WAL_BYTES = 4 * 1024 * 1024;
@@ -148,7 +142,7 @@ function reader(calls: Calls): Reader {
     shares_clock: true,
     now: async () => calls.db.now_ms(),
     jobs: calls.read(read.jobs),
-    list: calls.read(list),
+    list: calls.read(read.list),
     attempts: calls.read(read.attempts),
     checkpoints: calls.read(read.checkpoints),
     logs: calls.read(logs),
@@ -161,7 +155,7 @@ function reader(calls: Calls): Reader {
     backlog: calls.read(read.backlog),
     topPriority: calls.read(read.topPriority),
     nextDue: calls.read(read.nextDue),
-    workers: calls.read(workers),
+    workers: calls.read(read.workers),
     recovery: calls.read(recovery),
     watch(changed) {
       const stop = watchCommits(calls.location, calls.db, changed);
@@ -175,15 +169,12 @@ function reader(calls: Calls): Reader {
 
 function upkeep(calls: Calls): Upkeep {
   const { db, writer, location } = calls;
-  const trimSome = calls.write(RANK.housekeeping, trim);
   return {
     prunable: calls.read(prunable),
     prune: calls.write(RANK.housekeeping, prune),
     async trimCheckpoints(keep) {
-      const { found, done } = calls.readNow(trimmable, keep);
       let removed = 0;
-      for (const part of found) removed += await trimSome(part, keep);
-      if (done !== null) await writer.write(RANK.housekeeping, () => done(db));
+      for (const trim of calls.readNow(trims, keep)) removed += await writer.write(RANK.housekeeping, trim);
       return removed;
     },
     // Folds back what it can without waiting for anybody; a reader that is in the way is asked again next time.
@@ -192,6 +183,6 @@ function upkeep(calls: Calls): Upkeep {
       writer.outside(() => db.sql("PRAGMA wal_checkpoint(TRUNCATE)").all());
     },
     diagnose: async () => diagnose(db, location),
-    transfer: async () => new SqliteTransfer(db, writer, location),
+    transfer: async () => sqliteTransfer(db, writer, location),
   };
 }

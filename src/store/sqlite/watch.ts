@@ -7,7 +7,7 @@
 
 import { watch as watchFile } from "node:fs";
 import { basename, dirname } from "node:path";
-import type { Database } from "./connection.ts";
+import type { Database } from "./open.ts";
 
 /** A write is reported before its commit can be seen, so a look that finds nothing is repeated a little later. */
 const LOOKS_AFTER_MS = [0, 1, 5, 25];

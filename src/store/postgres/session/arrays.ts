@@ -3,56 +3,55 @@
  * that any number of rows is one round trip and one plan.
  */
 
-import type { Param } from "./link.ts";
-
-type Values<T> = readonly (T | null)[];
-
-export function numbers(values: Values<number>): string {
-  return `{${values.map((value) => value ?? "NULL").join(",")}}`;
-}
-
-export function booleans(values: readonly boolean[]): string {
-  return `{${values.map((value) => (value ? "t" : "f")).join(",")}}`;
-}
-
-export function texts(values: Values<string>): string {
-  return `{${values.map((value) => (value === null ? "NULL" : quoted(value))).join(",")}}`;
-}
-
-export function bytes(values: Values<Uint8Array>): string {
-  return `{${values.map((value) => (value === null ? "NULL" : `"\\\\x${hex(value)}"`)).join(",")}}`;
-}
+import type { SqlRow } from "../../../platform/platform.ts";
+import type { Connection, Param, Scalar } from "./session.ts";
 
 const SPECIAL = /["\\]/;
 const EVERY_SPECIAL = /["\\]/g;
 
-function quoted(value: string): string {
-  return SPECIAL.test(value) ? `"${value.replace(EVERY_SPECIAL, "\\$&")}"` : `"${value}"`;
+function element(value: Scalar | undefined): string | number {
+  if (value === null || value === undefined) return "NULL";
+  if (typeof value === "number") return value;
+  if (typeof value === "boolean") return value ? "t" : "f";
+  if (typeof value === "string")
+    return SPECIAL.test(value) ? `"${value.replace(EVERY_SPECIAL, "\\$&")}"` : `"${value}"`;
+  return `"\\\\x${Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString("hex")}"`;
 }
 
-function hex(data: Uint8Array): string {
-  return Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString("hex");
+export function toList(values: readonly (Scalar | undefined)[]): string {
+  return `{${values.map(element).join(",")}}`;
 }
 
-interface Column<T> {
-  type: string;
-  value: (record: T) => Param;
-  list: (values: Param[]) => string;
+export const idsOf = (rows: readonly { id?: unknown }[]): number[] => rows.map(({ id }) => id as number);
+
+type ListType = "bigint" | "integer" | "double precision" | "text" | "boolean" | "bytea";
+type ListTypes = Readonly<Record<string, ListType>>;
+
+/** A statement for any number of records. */
+export interface RowsStatement<C extends ListTypes> {
+  /** `more` are the parameters behind the lists. */
+  run(db: Connection, rows: readonly { [name in keyof C]?: Scalar }[], ...more: Param[]): Promise<SqlRow[]>;
 }
 
-type Lister = (values: Param[]) => string;
-
-export function text<T>(value: (record: T) => string | null): Column<T> {
-  return { type: "text", value, list: texts as Lister };
+/** In its text, the types of the columns stand for the rows that are given, with their number `n`. */
+export function perRow<const C extends ListTypes>(
+  text: TemplateStringsArray,
+  ...parts: (string | C)[]
+): RowsStatement<C> {
+  const columns = Object.entries(parts.find((part) => typeof part !== "string") ?? {});
+  const lists = columns.map(([, type], index) => `$${index + 1}::${type}[]`);
+  const names = columns.map(([name]) => name);
+  const given = `unnest(${lists.join(", ")}) WITH ORDINALITY AS given (${names.join(", ")}, n)`;
+  const sql = String.raw({ raw: text }, ...parts.map((part) => (typeof part === "string" ? part : given)));
+  return {
+    run(db, rows, ...more) {
+      const values = columns.map(([name]) => rows.map((row) => row[name]));
+      return db.query(sql, [...values, ...more]);
+    },
+  };
 }
 
-export function number<T>(value: (record: T) => number | null, type = "bigint"): Column<T> {
-  return { type, value, list: numbers as Lister };
-}
-
-export function boolean<T>(value: (record: T) => boolean): Column<T> {
-  return { type: "boolean", value, list: booleans as unknown as Lister };
-}
+type Column<T> = readonly [type: ListType, value: (record: T) => Scalar];
 
 /**
  * Many records as one parameter per column. Most batches say the same in most columns, and what is the same is sent once,
@@ -70,8 +69,8 @@ export class Columns<T> {
     const names = Object.keys(columns);
     const count = names.length;
     this.size = 2 * count - 1;
-    const lists = this.#columns.map(({ type }, index) => `$${index + 1}::${type}[]`);
-    const values = this.#columns.map(({ type }, index) =>
+    const lists = this.#columns.map(([type], index) => `$${index + 1}::${type}[]`);
+    const values = this.#columns.map(([type], index) =>
       index === 0 ? `${names[0]}` : `coalesce(${names[index]}, $${count + index}::${type}) AS ${names[index]}`,
     );
     this.sql = `(SELECT n, ${values.join(", ")} FROM unnest(${lists.join(", ")})
@@ -79,13 +78,13 @@ export class Columns<T> {
   }
 
   params(records: readonly T[]): Param[] {
-    const lists: string[] = [];
+    const lists: Param[] = [];
     const common: Param[] = [];
-    for (const [index, { value, list }] of this.#columns.entries()) {
+    for (const [index, [, value]] of this.#columns.entries()) {
       const values = records.map(value);
       const [first = null] = values;
       const same = index > 0 && values.every((other) => other === first);
-      lists.push(same ? "{}" : list(values));
+      lists.push(same ? [] : values);
       if (index > 0) common.push(same ? first : null);
     }
     return [...lists, ...common];

@@ -14,11 +14,14 @@ import { LeaseError, errorText } from "../../../core/errors.ts";
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-export interface Target {
+export interface Who {
   host: string;
   port: number;
   database: string;
   user: string;
+}
+
+export interface Target extends Who {
   password: string;
   ssl: false | "prefer" | "require" | ConnectionOptions;
   schema: string;
@@ -28,18 +31,19 @@ export interface Target {
   location: string;
 }
 
-const PARAMETERS = [
-  "schema",
-  "host",
-  "sslmode",
-  "sslrootcert",
-  "sslcert",
-  "sslkey",
-  "connect_timeout",
-  "application_name",
-] as const;
+/** What the URL can say, and the variables that say it where that does not. */
+const PARAMETERS = {
+  schema: null,
+  host: "PGHOST",
+  sslmode: "PGSSLMODE",
+  sslrootcert: "PGSSLROOTCERT",
+  sslcert: "PGSSLCERT",
+  sslkey: "PGSSLKEY",
+  connect_timeout: "PGCONNECT_TIMEOUT",
+  application_name: "PGAPPNAME",
+} as const;
 
-type Parameter = (typeof PARAMETERS)[number];
+type Setting = (name: Exclude<keyof typeof PARAMETERS, "schema">) => string | undefined;
 const DEFAULT_SCHEMA = "lease";
 const DEFAULT_PORT = 5432;
 const DEFAULT_CONNECT_TIMEOUT = "10s";
@@ -50,25 +54,23 @@ const NAME_LIMIT = 63;
 export function parseTarget(text: string, env: Env): Target {
   const url = parse(text);
   const given = parameters(url);
-  const setting = (name: Parameter, variable: string) => nonEmpty(given.get(name)) ?? nonEmpty(env[variable]);
+  const setting: Setting = (name) => nonEmpty(given.get(name)) ?? nonEmpty(env[PARAMETERS[name]]);
   const named = url.hostname === NO_HOST ? "" : decode(url.hostname.replace(/^\[|\]$/g, ""));
-  const host = named || (setting("host", "PGHOST") ?? "localhost");
+  const host = named || (setting("host") ?? "localhost");
   const port = Number(url.port || nonEmpty(env["PGPORT"]) || DEFAULT_PORT);
   const user = decode(url.username) || (nonEmpty(env["PGUSER"]) ?? userInfo().username);
   const database = decode(url.pathname.slice(1)) || (nonEmpty(env["PGDATABASE"]) ?? user);
   if (!Number.isInteger(port) || port < 1 || port > 65_535) refuse(`port ${port} is not one: use 1 to 65535`);
   const schema = schemaOf(given.get("schema"));
+  const who = { host, port, database, user };
   return {
-    host,
-    port,
-    database,
-    user,
-    password: passwordOf(url, env, { host, port, database, user }),
+    ...who,
+    password: decode(url.password) || (nonEmpty(env["PGPASSWORD"]) ?? passwordFromFile(env, who) ?? ""),
     ssl: sslOf(setting, host),
     schema,
-    application_name: setting("application_name", "PGAPPNAME") ?? "lease",
-    connect_timeout_ms: timeoutOf(setting("connect_timeout", "PGCONNECT_TIMEOUT")),
-    location: printable({ host, port, database, user, schema }),
+    application_name: setting("application_name") ?? "lease",
+    connect_timeout_ms: timeoutOf(setting("connect_timeout")),
+    location: printable(who, schema),
   };
 }
 
@@ -87,8 +89,8 @@ function parse(text: string): URL {
 function parameters(url: URL): ReadonlyMap<string, string> {
   const found = new Map<string, string>();
   for (const [name, value] of url.searchParams) {
-    if (!(PARAMETERS as readonly string[]).includes(name)) {
-      refuse(`it has an unknown parameter "${name}": there are ${PARAMETERS.join(", ")}`);
+    if (!Object.hasOwn(PARAMETERS, name)) {
+      refuse(`it has an unknown parameter "${name}": there are ${Object.keys(PARAMETERS).join(", ")}`);
     }
     found.set(name, value);
   }
@@ -104,24 +106,18 @@ function schemaOf(given: string | undefined): string {
   return schema;
 }
 
-function passwordOf(url: URL, env: Env, who: { host: string; port: number; database: string; user: string }): string {
-  return decode(url.password) || (nonEmpty(env["PGPASSWORD"]) ?? passwordFromFile(env, who) ?? "");
-}
-
 const SSL_MODES = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"];
 
 /** As libpq understands the modes: only the last two check who answers. */
-function sslOf(setting: (name: Parameter, variable: string) => string | undefined, host: string): Target["ssl"] {
-  const mode = setting("sslmode", "PGSSLMODE") ?? "prefer";
+function sslOf(setting: Setting, host: string): Target["ssl"] {
+  const mode = setting("sslmode") ?? "prefer";
   if (!SSL_MODES.includes(mode)) refuse(`sslmode "${mode}" is not one: there are ${SSL_MODES.join(", ")}`);
   if (mode === "disable" || host.startsWith("/")) return false;
-  const root = setting("sslrootcert", "PGSSLROOTCERT");
-  const [cert, key] = [setting("sslcert", "PGSSLCERT"), setting("sslkey", "PGSSLKEY")];
-  const own = {
-    ...(root === undefined || root === "system" ? {} : { ca: readPem(root, "sslrootcert") }),
-    ...(cert === undefined ? {} : { cert: readPem(cert, "sslcert") }),
-    ...(key === undefined ? {} : { key: readPem(key, "sslkey") }),
+  const pem = (field: string, name: "sslrootcert" | "sslcert" | "sslkey") => {
+    const path = setting(name);
+    return path === undefined || (field === "ca" && path === "system") ? {} : { [field]: readPem(path, name) };
   };
+  const own: ConnectionOptions = { ...pem("ca", "sslrootcert"), ...pem("cert", "sslcert"), ...pem("key", "sslkey") };
   if (mode === "verify-full") return own;
   if (mode === "verify-ca") return { ...own, checkServerIdentity: () => undefined };
   if (mode === "require") return Object.keys(own).length === 0 ? "require" : { ...own, rejectUnauthorized: false };
@@ -142,14 +138,14 @@ function timeoutOf(given: string | undefined): number {
   return parseDuration(/^\d+$/.test(text) ? `${text}s` : text, "connect_timeout");
 }
 
-function printable(at: { host: string; port: number; database: string; user: string; schema: string }): string {
-  const local = at.host.startsWith("/");
-  const host = local ? "" : `${at.host.includes(":") ? `[${at.host}]` : at.host}:${at.port}`;
+function printable({ host, port, database, user }: Who, schema: string): string {
+  const local = host.startsWith("/");
+  const at = local ? "" : `${host.includes(":") ? `[${host}]` : host}:${port}`;
   const query = [
-    ...(local ? [`host=${at.host}`] : []),
-    ...(at.schema === DEFAULT_SCHEMA ? [] : [`schema=${encodeURIComponent(at.schema)}`]),
+    ...(local ? [`host=${host}`] : []),
+    ...(schema === DEFAULT_SCHEMA ? [] : [`schema=${encodeURIComponent(schema)}`]),
   ];
-  const where = `postgres://${encodeURIComponent(at.user)}@${host}/${encodeURIComponent(at.database)}`;
+  const where = `postgres://${encodeURIComponent(user)}@${at}/${encodeURIComponent(database)}`;
   return query.length === 0 ? where : `${where}?${query.join("&")}`;
 }
 
@@ -169,25 +165,15 @@ function refuse(why: string): never {
   throw new LeaseError("usage", `the store's URL can't be used: ${why}`);
 }
 
-export interface Who {
-  host: string;
-  port: number;
-  database: string;
-  user: string;
-}
-
 /** From ~/.pgpass or PGPASSFILE, as libpq reads them: `host:port:database:user:password`, the first match wins. */
-function passwordFromFile(env: Readonly<Record<string, string | undefined>>, who: Who): string | null {
+function passwordFromFile(env: Env, who: Who): string | null {
   const path = env["PGPASSFILE"] || join(env["HOME"] || homedir(), ".pgpass");
-  let text: string;
   try {
     // One that others can read is ignored, as libpq does: who can read it could have written it.
-    if ((statSync(path).mode & 0o077) !== 0) return null;
-    text = readFileSync(path, "utf8");
+    return (statSync(path).mode & 0o077) === 0 ? findPassword(readFileSync(path, "utf8"), who) : null;
   } catch {
     return null;
   }
-  return findPassword(text, who);
 }
 
 export function findPassword(text: string, who: Who): string | null {
