@@ -7,7 +7,7 @@ import { defineCommand, type ArgsDef, type CommandContext, type CommandDef as Ci
 import { SHARED_FLAGS, type FlagsDef } from "./flags.ts";
 import type { Io } from "./io.ts";
 import type { Completer, Value } from "../core/values.ts";
-import { nameOrigin, settingsFromOutside, valuesRead, type Origins } from "./settings.ts";
+import { nameOrigin, settingsFromOutside, type Origins } from "./settings.ts";
 import { strictFlags, type ParsedLine } from "./strict.ts";
 
 /**
@@ -106,7 +106,7 @@ export function command<const A extends FlagsDef, const R extends keyof A = neve
   const flags: FlagsDef = { ...def.args, ...SHARED_FLAGS };
   const citty = defineCommand({
     args: flags as ArgsDef,
-    plugins: [strictFlags, settingsFromOutside, valuesRead],
+    plugins: [strictFlags, settingsFromOutside],
     // The plugins checked the values against exactly these flags: the types that citty does not know hold in `run`.
     run: (context) => run(context as unknown as PluginContext, def.run as unknown as Run),
   });

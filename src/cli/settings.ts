@@ -33,24 +33,19 @@ interface Found {
 
 const NOTHING_FOUND: Origins = new Map();
 
+/** Then texts become what they say; an error about one names where it stands. */
 export const settingsFromOutside = defineCittyPlugin({
   name: "settings from outside",
   async setup(context) {
     const line = context as PluginContext;
+    const { cmd, given, data } = line;
+    const args: ParsedLine["args"] = line.args;
+    line.origins = NOTHING_FOUND;
     // Help is there for those whose settings are wrong.
-    line.origins = line.args["help"] === true ? NOTHING_FOUND : await applySettings(line.cmd, line, line.data.io.env);
-  },
-});
-
-/** Texts become what they say; an error about one names where it stands. */
-export const valuesRead = defineCittyPlugin({
-  name: "values",
-  setup(context) {
-    const { cmd, args, given, origins } = context as PluginContext;
     if (args["help"] === true) return;
+    line.origins = await applySettings(cmd, line, data.io.env);
     for (const key in cmd.flags) {
-      const name = given.get(key) ?? origins.get(key)?.label;
-      (args as ParsedLine["args"])[key] = readFlag(cmd, key, args[key], name);
+      args[key] = readFlag(cmd, key, args[key], given.get(key) ?? line.origins.get(key)?.label);
     }
   },
 });
