@@ -33,13 +33,12 @@ const MOST = 1_000;
 
 export class GroupCommit<Q, A> {
   readonly #send: (requests: readonly Q[]) => Promise<A[] | void>;
-  #waiting: Waiting<Q, A>[] = [];
-  #under_way = false;
-  #scheduled = false;
+  readonly #waiting: Waiting<Q, A>[] = [];
   #delayed: ReturnType<typeof setTimeout> | null = null;
-  #idle: (() => void)[] = [];
+  /** Ends when nothing waits any more. */
+  #sending: Promise<void> | null = null;
 
-  /** Answers one by one, or none. */
+  /** `send` answers each request, or none of them. */
   constructor(send: (requests: readonly Q[]) => Promise<A[] | void>) {
     this.#send = send;
   }
@@ -49,37 +48,28 @@ export class GroupCommit<Q, A> {
     if (requests.length === 0) return Promise.resolve([]);
     return new Promise((resolve, reject) => {
       this.#waiting.push({ requests, resolve, reject });
-      if (this.#scheduled || this.#under_way) return;
-      if (within_ms > 0) this.#delayed ??= setTimeout(() => this.#flush(), within_ms);
-      else {
-        this.#scheduled = true;
-        queueMicrotask(() => this.#flush());
-      }
+      if (within_ms === 0) this.#begin();
+      else if (this.#sending === null) this.#delayed ??= setTimeout(() => this.#begin(), within_ms);
     });
   }
 
   /** Resolves when everything that was asked has been answered. */
-  settled(): Promise<void> {
-    if (this.#delayed !== null) this.#flush();
-    if (!this.#under_way && this.#waiting.length === 0) return Promise.resolve();
-    return new Promise((resolve) => this.#idle.push(resolve));
+  async settled(): Promise<void> {
+    if (this.#delayed !== null) this.#begin();
+    await this.#sending;
   }
 
-  #flush(): void {
-    this.#scheduled = false;
+  #begin(): void {
     if (this.#delayed !== null) clearTimeout(this.#delayed);
     this.#delayed = null;
-    if (this.#under_way) return;
-    const batch = this.#take();
-    if (batch.length === 0) {
-      for (const resolve of this.#idle.splice(0)) resolve();
-      return;
-    }
-    this.#under_way = true;
-    void this.#carryOut(batch).then(() => {
-      this.#under_way = false;
-      this.#flush();
-    });
+    this.#sending ??= this.#sendAll();
+  }
+
+  async #sendAll(): Promise<void> {
+    // What is asked in the same turn goes along.
+    await Promise.resolve();
+    while (this.#waiting.length > 0) await this.#carryOut(this.#take());
+    this.#sending = null;
   }
 
   #take(): Waiting<Q, A>[] {

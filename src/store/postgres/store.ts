@@ -1,11 +1,8 @@
-/**
- * The PostgreSQL store: each verb is one statement or one transaction; the files beside this one say what happens in it.
- */
+/** The PostgreSQL store: each verb is one statement or one transaction; the files beside this one say what happens in it. */
 
 import type { Clock, Random } from "../../core/clock.ts";
 import type { NewJob } from "../../core/job.ts";
-import type { PruneQuery } from "../queries.ts";
-import type { EnqueueOptions, Enqueued, Holder, Producer, Reader, Store, Sweeper, Upkeep } from "../store.ts";
+import type { Holder, Producer, Reader, Store, Sweeper, Upkeep } from "../store.ts";
 import { promoteAll } from "./acquire.ts";
 import { cancel, cancelRequests } from "./cancel.ts";
 import { checkAll, enqueue, enqueueAll, insertPlain, isPlain, onlyOnce } from "./enqueue.ts";
@@ -31,8 +28,7 @@ class Calls {
   readonly session: Session;
   readonly grouped: ReturnType<typeof groupedVerbs>;
   readonly notifications: Notifications;
-  #unfinished = 0;
-  #idle: (() => void)[] = [];
+  readonly #unfinished = new Set<Promise<unknown>>();
 
   constructor(session: Session, schema: string, clock: Clock, random: Random) {
     this.session = session;
@@ -47,11 +43,8 @@ class Calls {
 
   /** As a transaction of which others are told. */
   change<A extends unknown[], T>(notice: Notice, verb: Verb<A, T>, options?: CallOptions): (...args: A) => Promise<T> {
-    return (...args) =>
-      this.telling(
-        notice,
-        this.session.transaction((db) => verb(db, ...args), options),
-      );
+    const transaction = (...args: A) => this.session.transaction((db) => verb(db, ...args), options);
+    return (...args) => this.telling(notice, transaction(...args));
   }
 
   async telling<T>(notice: Notice, asked: Promise<T>): Promise<T> {
@@ -62,18 +55,17 @@ class Calls {
 
   /** What was asked is finished before the store closes. */
   async track<T>(asked: Promise<T>): Promise<T> {
-    this.#unfinished += 1;
+    this.#unfinished.add(asked);
     try {
       return await asked;
     } finally {
-      this.#unfinished -= 1;
-      if (this.#unfinished === 0) for (const resolve of this.#idle.splice(0)) resolve();
+      this.#unfinished.delete(asked);
     }
   }
 
   async close(): Promise<void> {
     await this.grouped.settled();
-    if (this.#unfinished > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
+    while (this.#unfinished.size > 0) await Promise.allSettled(this.#unfinished);
     await this.notifications.close();
     await this.session.close();
   }
@@ -89,13 +81,11 @@ function producer(calls: Calls): Producer {
   const enqueueStream = calls.change("urgent", enqueueAll, ONCE);
   const plain = new GroupCommit<NewJob, number>((all) => {
     const call = all.every(({ input }) => input === null) ? "run" : "transaction";
-    return calls.telling(
-      "urgent",
-      calls.session[call]((db) => insertPlain(db, all), ONCE),
-    );
+    const inserted = calls.session[call]((db) => insertPlain(db, all), ONCE);
+    return calls.telling("urgent", inserted);
   });
   return {
-    async enqueue(jobs: readonly NewJob[], options: EnqueueOptions = {}): Promise<Enqueued[]> {
+    async enqueue(jobs, options = {}) {
       if (jobs.length === 0) return [];
       checkAll(jobs);
       if (options.acquire !== undefined || jobs.length > MOST_TOGETHER || !jobs.every(isPlain)) {
@@ -167,7 +157,7 @@ function reader(calls: Calls): Reader {
 /** What few processes ask for is loaded by those. */
 function upkeep(calls: Calls, schema: string): Upkeep {
   return {
-    prunable: async (query: PruneQuery) => calls.plain((await import("./prune.ts")).prunable)(query),
+    prunable: async (query) => calls.plain((await import("./prune.ts")).prunable)(query),
     prune: async (query) => calls.change("other", (await import("./prune.ts")).prune)(query),
     trimCheckpoints: async (keep) => calls.change("other", (await import("./prune.ts")).trimCheckpoints)(keep),
     // Autovacuum does it.

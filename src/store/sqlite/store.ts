@@ -1,6 +1,4 @@
-/**
- * The SQLite store: each verb is one write or one read; the files beside this one say what happens in it.
- */
+/** The SQLite store: each verb is one write or one read; the files beside this one say what happens in it. */
 
 import type { Clock } from "../../core/clock.ts";
 import type { Holder, Producer, Reader, Store, Sweeper, Upkeep } from "../store.ts";
