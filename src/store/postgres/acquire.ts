@@ -4,8 +4,9 @@ import type { SqlRow } from "../../platform/platform.ts";
 import { toJob, toProcess } from "../shared/rows.ts";
 import { byTurn, setAside } from "../shared/verdicts.ts";
 import type { AcquireRequest, Grant, SettleRequest } from "../store.ts";
+import { byId } from "./session/arrays.ts";
 import type { Connection, Param } from "./session/session.ts";
-import { SQL } from "./statements.ts";
+import { FRESH, SQL } from "./statements.ts";
 
 /** Due jobs that are promoted in one commit: few enough that a beat never waits long behind it. */
 export const PROMOTE_LIMIT = 5_000;
@@ -42,8 +43,7 @@ export async function acquire(
   const [statement, own] = variant(request);
   const params = [request.holder, request.host, request.lease_ms, request.count, more.number, more.due_first, ...own];
   const rows = await db.query(statement, params);
-  if ((rows[0]?.["due"] as unknown) === true) return null;
-  return toGrants(db, rows, request);
+  return (rows[0]?.["due"] as unknown) === true ? null : toGrants(db, rows, request);
 }
 
 function variant({ job, queues, task }: AcquireRequest): [statement: string, params: Param[]] {
@@ -54,14 +54,12 @@ function variant({ job, queues, task }: AcquireRequest): [statement: string, par
   return task === null ? [SQL.acquire, [names]] : [SQL.acquireTask, [names, task]];
 }
 
-async function toGrants(
-  db: Connection,
-  rows: readonly SqlRow[],
-  { queues, holder, host }: AcquireRequest,
-): Promise<Acquired> {
+async function toGrants(db: Connection, rows: readonly SqlRow[], request: AcquireRequest): Promise<Acquired> {
+  const { queues, holder, host } = request;
   const turn = (row: SqlRow) => (queues === null ? 0 : queues.indexOf(row["queue"] as string));
   const granted = rows.filter(({ id }) => id !== null).toSorted((a, b) => turn(a) - turn(b) || byTurn(a, b));
-  const before = await earlier(db, granted, host);
+  const again = granted.filter(({ token }) => (token as number) > 1);
+  const before = byId(again.length === 0 ? [] : await SQL.earlier.run(db, again, host));
   const grants: Grant[] = [];
   const damaged: SettleRequest[] = [];
   for (const row of granted) {
@@ -74,21 +72,4 @@ async function toGrants(
     else grants.push({ job, lease_ms: expires_at_ms - granted_at_ms, expires_at_ms, checkpoint, previous });
   }
   return { grants, damaged };
-}
-
-/** What every grant has in common; the statement leaves it out. */
-const FRESH: SqlRow = {
-  state: "running",
-  cancel_requested_at_ms: null,
-  finished_at_ms: null,
-  progress: null,
-  message: null,
-  reason: null,
-};
-
-async function earlier(db: Connection, granted: readonly SqlRow[], host: string): Promise<ReadonlyMap<number, SqlRow>> {
-  const again = granted.filter(({ token }) => (token as number) > 1);
-  if (again.length === 0) return new Map();
-  const rows = await SQL.earlier.run(db, again, host);
-  return new Map(rows.map((row) => [row["id"] as number, row]));
 }

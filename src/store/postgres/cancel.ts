@@ -4,7 +4,7 @@ import type { StateName } from "../../core/job.ts";
 import { cancelAnswer } from "../shared/verdicts.ts";
 import type { CancelAnswer } from "../store.ts";
 import { freeChildren } from "./dependencies.ts";
-import { idsOf } from "./session/arrays.ts";
+import { byId, idsOf } from "./session/arrays.ts";
 import type { Connection } from "./session/session.ts";
 import { SQL } from "./statements.ts";
 
@@ -22,12 +22,12 @@ export async function cancelWaiting(db: Connection, ids: readonly number[], reas
 
 export async function cancel(db: Connection, ids: readonly number[], reason: string | null): Promise<CancelAnswer[]> {
   const rows = await db.query(SQL.lockJobs, [ids]);
-  const states = new Map(rows.map(({ id, state }) => [id as number, state as StateName]));
+  const before = byId(rows);
   const cancelled = await cancelWaiting(db, ids, reason);
   await db.query(REQUEST_CANCEL, [ids, reason]);
   await freeChildren(db, cancelled);
   const gone = new Set(cancelled);
-  return ids.map((id) => cancelAnswer(id, states.get(id) ?? null, gone.has(id)));
+  return ids.map((id) => cancelAnswer(id, (before.get(id)?.["state"] ?? null) as StateName | null, gone.has(id)));
 }
 
 export async function cancelRequests(db: Connection, holder: string): Promise<{ id: number; token: number }[]> {

@@ -5,24 +5,20 @@ import type { SqlRow } from "../../platform/platform.ts";
 import { WORKER_COLUMNS, workerColumns } from "../shared/rows.ts";
 import { lossOf } from "../shared/verdicts.ts";
 import type { CheckpointAnswer, CheckpointRequest, ExtendAnswer, ExtendRequest, ProcessNote } from "../store.ts";
-import { idsOf } from "./session/arrays.ts";
+import { byId, idsOf } from "./session/arrays.ts";
 import type { Connection } from "./session/session.ts";
 import { SQL } from "./statements.ts";
 
 /** A request for an extension, and when it was made: what it says of the past was true then. */
-export interface TimedExtend {
-  id: number;
-  request: ExtendRequest;
-  asked_at_ms: number;
-}
+export type TimedExtend = ExtendRequest & { asked_at_ms: number };
 
 /** A request that had to be made again: shorter waits are part of every round trip. */
 const LONG_WAIT_MS = 500;
 
 export async function extend(db: Connection, timed: readonly TimedExtend[], now_ms: number): Promise<ExtendAnswer[]> {
-  const aged = timed.map(({ request, asked_at_ms }) => {
+  const aged = timed.map((request) => {
     const { beat_age_ms } = request;
-    const waited_ms = now_ms - asked_at_ms < LONG_WAIT_MS ? 0 : now_ms - asked_at_ms;
+    const waited_ms = now_ms - request.asked_at_ms < LONG_WAIT_MS ? 0 : now_ms - request.asked_at_ms;
     return {
       ...request,
       expires_in_ms: Math.round(request.expires_in_ms),
@@ -45,7 +41,7 @@ export async function extend(db: Connection, timed: readonly TimedExtend[], now_
 /** What writes by holders are held against, by job. */
 export async function fences(db: Connection, jobs: readonly { id: number }[]): Promise<ReadonlyMap<number, SqlRow>> {
   const rows = jobs.length === 0 ? [] : await db.query(SQL.fences, [idsOf(jobs)]);
-  return new Map(rows.map((row) => [row["id"] as number, row]));
+  return byId(rows);
 }
 
 /** A statement changes a row once: what is asked twice of the same job in one call goes into a round of its own. */
@@ -61,8 +57,8 @@ export async function inRounds<Q extends { id: number }, A>(
     const told = await answer(round.map(([, request]) => request));
     for (const [at, [index]] of round.entries()) answers[index] = told[at] as A;
     if (round.length === left.length) break;
-    const asked = new Set(round.map(([index]) => index));
-    left = left.filter(([index]) => !asked.has(index));
+    const asked = new Set(round);
+    left = left.filter((entry) => !asked.has(entry));
   }
   return answers;
 }

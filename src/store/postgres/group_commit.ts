@@ -120,7 +120,7 @@ export function groupedVerbs(session: Session, clock: Clock, random: Random, sen
     acquire: (request) => acquireSound(quick, ends, request, () => Math.floor(random() * Number.MAX_SAFE_INTEGER)),
     extend(requests) {
       const asked_at_ms = clock.mono_ms();
-      return extensions.ask(requests.map((request) => ({ id: request.id, request, asked_at_ms })));
+      return extensions.ask(requests.map((request) => ({ ...request, asked_at_ms })));
     },
     // What was printed before the end is kept before it: afterwards the fence would refuse it.
     async settle(requests, { within_ms } = { within_ms: 0 }) {

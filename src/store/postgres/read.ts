@@ -13,7 +13,7 @@ import type {
 } from "../queries.ts";
 import { Conditions, SHOWN, narrowCheckpoints, narrowList, orderOf } from "../shared/filters.ts";
 import { toAttempt, toCheckpoint, toJob, toWorker } from "../shared/rows.ts";
-import { toList } from "./session/arrays.ts";
+import { byId, toList } from "./session/arrays.ts";
 import type { Connection } from "./session/session.ts";
 import { SELECT_JOB, SQL } from "./statements.ts";
 
@@ -29,7 +29,7 @@ export function select({ ids, queues, task }: Selection): Conditions {
 export async function jobs(db: Connection, ids: readonly number[]): Promise<(Job | null)[]> {
   if (ids.length === 0) return [];
   const rows = await db.query(`${SELECT_JOB} WHERE id = ANY ($1::bigint[])`, [ids]);
-  const found = new Map(rows.map((row) => [row["id"] as number, row]));
+  const found = byId(rows);
   return ids.map((id) => {
     const row = found.get(id);
     return row === undefined ? null : toJob(row);

@@ -44,8 +44,8 @@ export async function expired(db: Connection, query: ExpiredQuery): Promise<Expi
 
 export function recover(writer: EndWriter, requests: readonly RecoverRequest[]): Promise<("recovered" | "changed")[]> {
   return inRounds(requests, async (round) => {
-    const applied = await endAll(writer, SQL.recover, round);
-    return applied.map((done) => (done ? "recovered" : "changed"));
+    const ended = await endAll(writer, SQL.recover, round);
+    return round.map(({ id }) => (ended.has(id) ? "recovered" : "changed"));
   });
 }
 

@@ -7,6 +7,7 @@
 import type { StateName } from "../../core/job.ts";
 import { retryAnswer } from "../shared/verdicts.ts";
 import type { RetryAnswer } from "../store.ts";
+import { byId } from "./session/arrays.ts";
 import type { Connection } from "./session/session.ts";
 import { SQL } from "./statements.ts";
 
@@ -16,7 +17,7 @@ const RETRY = `UPDATE lease.jobs SET state = 'pending', run_at_ms = (SELECT leas
 
 export async function retry(db: Connection, ids: readonly number[]): Promise<RetryAnswer[]> {
   const rows = await db.query(SQL.lockJobs, [ids]);
-  const jobs = new Map(rows.map((row) => [row["id"] as number, row]));
+  const jobs = byId(rows);
   const keys = rows.flatMap(({ key }) => (key === null ? [] : [key as string]));
   const live = keys.length === 0 ? [] : await db.query(SQL.liveByKey, [keys]);
   const taken = new Set(live.map(({ key }) => key as string));

@@ -3,6 +3,7 @@
  * transaction with that; everything else is one statement for any number of jobs.
  */
 
+import { isFinished } from "../../core/job.ts";
 import { learn, subjectOf, type Learned } from "../../core/learning.ts";
 import { toLearned } from "../shared/rows.ts";
 import { auditText, isHeldBy, lossOf } from "../shared/verdicts.ts";
@@ -31,55 +32,39 @@ export function settle(writer: EndWriter, requests: readonly SettleRequest[]): P
 }
 
 async function settleRound(writer: EndWriter, requests: readonly SettleRequest[]): Promise<SettleAnswer[]> {
-  const applied = await endAll(writer, SQL.settle, requests);
-  const left = requests.filter((_, index) => !applied[index]);
+  const ended = await endAll(writer, SQL.settle, requests);
+  const left = requests.filter(({ id }) => !ended.has(id));
   if (left.length === 0) return requests.map(() => ({ status: "applied" }));
   const current = await writer.statement((db) => fences(db, left));
   const stale = left.filter((request) => !isHeldBy(current.get(request.id), request));
   if (stale.length > 0) await writer.statement((db, again) => noteStale(db, again ? [] : stale));
-  return requests.map((request, index) => {
-    if (applied[index]) return { status: "applied" };
+  return requests.map((request) => {
+    if (ended.has(request.id)) return { status: "applied" };
     const row = current.get(request.id);
     return isHeldBy(row, request) ? { status: "cancelling" } : { status: "stale", reason: lossOf(row, request.token) };
   });
 }
 
-/** `statement` is that of settle or of recover. Answers which of them it ended. */
-export async function endAll(
-  writer: EndWriter,
-  statement: string,
-  requests: readonly SettleRequest[],
-): Promise<boolean[]> {
+/** `statement` is that of settle or of recover. Answers the ids of those that it ended. */
+export async function endAll(writer: EndWriter, statement: string, requests: readonly SettleRequest[]) {
   // In the order of ids, so that two that end the same jobs wait for each other in one direction only.
-  const unique = requests.toSorted((a, b) => a.id - b.id);
-  const teaching = unique.filter(({ gaps }) => gaps);
-  const plain = unique.filter(({ gaps }) => !gaps);
+  const sorted = requests.toSorted((a, b) => a.id - b.id);
+  const teaching = sorted.filter(({ gaps }) => gaps);
+  const plain = sorted.filter(({ gaps }) => !gaps);
   const done = new Set(await writer.statement((db, again) => endSome(db, statement, plain, again, false)));
-  const left = plain.filter((request) => !done.has(request.id) && isLast(request));
-  const awaited = left.length === 0 ? [] : await writer.statement((db) => awaitedOf(db, left));
+  const left = plain.filter(({ id, change }) => !done.has(id) && isFinished(change.state));
+  const current = left.length === 0 ? null : await writer.statement((db) => fences(db, left));
+  const awaited = left.filter(({ id }) => current?.get(id)?.["awaited"]);
   const rest = [...teaching, ...awaited].toSorted((a, b) => a.id - b.id);
-  if (rest.length > 0) {
-    const ids = await writer.transaction(async (db, again) => {
-      const ended = await endSome(db, statement, rest, again, true);
-      const here = rest.filter(({ id }) => ended.includes(id));
-      const finished = here.filter(isLast).map(({ id }) => id);
-      await freeChildren(db, finished);
-      await addRuns(db, here);
-      return ended;
-    });
-    for (const id of ids) done.add(id);
-  }
-  return requests.map(({ id }) => done.has(id));
-}
-
-/** Whether the job ends with this attempt. */
-function isLast({ change }: SettleRequest): boolean {
-  return "finished_at_ms" in change.state;
-}
-
-async function awaitedOf(db: Connection, requests: readonly SettleRequest[]): Promise<SettleRequest[]> {
-  const current = await fences(db, requests);
-  return requests.filter(({ id }) => current.get(id)?.["awaited"]);
+  if (rest.length === 0) return done;
+  const more = await writer.transaction(async (db, again) => {
+    const ended = await endSome(db, statement, rest, again, true);
+    const here = rest.filter(({ id }) => ended.includes(id));
+    await freeChildren(db, idsOf(here.filter(({ change }) => isFinished(change.state))));
+    await addRuns(db, here);
+    return ended;
+  });
+  return new Set([...done, ...more]);
 }
 
 /** Answers the ids of those that it ended, or had ended in an earlier try whose answer was lost. */
@@ -123,13 +108,8 @@ export async function learned(db: Connection, subjects: readonly string[]): Prom
 async function addRuns(db: Connection, requests: readonly SettleRequest[]): Promise<void> {
   const teaching = requests.filter(({ gaps }) => gaps);
   if (teaching.length === 0) return;
-  const rows = await db.query(SUBJECTS, [idsOf(teaching)]);
-  const subjects = new Map(
-    rows.map((row) => [
-      row["id"] as number,
-      subjectOf({ key: row["key"] as string | null, queue: row["queue"] as string }),
-    ]),
-  );
+  const rows = await db.query<{ id: number; key: string | null; queue: string }>(SUBJECTS, [idsOf(teaching)]);
+  const subjects = new Map(rows.map((row) => [row.id, subjectOf(row)]));
   const names = [...new Set(subjects.values())].toSorted();
   // The row must be there to be locked, and two runs at once must both count.
   await db.query(CLAIM_LEARNED, [names]);
@@ -140,8 +120,6 @@ async function addRuns(db: Connection, requests: readonly SettleRequest[]): Prom
     if (subject !== undefined && gaps) now.set(subject, learn(now.get(subject) ?? null, gaps));
   }
   for (const [subject, known] of now) {
-    if (known === null) continue;
-    const { runs, gaps, lease_ms } = known;
-    await db.query(SET_LEARNED, [subject, runs, JSON.stringify(gaps), lease_ms]);
+    if (known !== null) await db.query(SET_LEARNED, [subject, known.runs, JSON.stringify(known.gaps), known.lease_ms]);
   }
 }

@@ -58,11 +58,6 @@ export const ENDS = new Columns<SettleRequest | RecoverRequest>({
 
 const JOB_COLUMNS = SHAPES.jobs.names;
 
-/** Of a job that has just been granted, these are known. */
-const FRESH_COLUMNS = new Set(
-  "state holder cancel_requested_at_ms finished_at_ms last_beat_at_ms progress message reason".split(" "),
-);
-
 const columnsOf = (job: string) => JOB_COLUMNS.map((column) => `${job}.${column}`).join(", ");
 
 const inputOf = (job: string) =>
@@ -99,8 +94,11 @@ const GRANTED_MS = `least(coalesce(nullif(coalesce(jobs.lease_ms, $3::bigint), 0
   WHERE subject = CASE WHEN jobs.key IS NULL THEN 'queue ' || jobs.queue ELSE 'key ' || jobs.key END
   ), ${UNLEARNED_LEASE_MS}), ${LONGEST_LEASE_MS})`;
 
-/** A grant as it is answered: what every new grant has in common is left out. */
-const GRANT_COLUMNS = JOB_COLUMNS.filter((column) => !FRESH_COLUMNS.has(column));
+/** What every grant has in common, and is left out of the answer; so are the holder and its first beat. */
+const NONE = { cancel_requested_at_ms: null, finished_at_ms: null, progress: null, message: null, reason: null };
+export const FRESH = { state: "running", ...NONE };
+const KNOWN = new Set(["holder", "last_beat_at_ms", ...Object.keys(FRESH)]);
+const GRANT_COLUMNS = JOB_COLUMNS.filter((column) => !KNOWN.has(column));
 
 const answer = `SELECT due.found AS due, ${GRANT_COLUMNS.map((column) => `granted.${column}`).join(", ")},
   ${inputOf("granted")} FROM due LEFT JOIN granted ON TRUE`;

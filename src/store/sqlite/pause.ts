@@ -15,8 +15,6 @@ export function setPaused(db: Database, queues: readonly string[], paused: boole
 }
 
 export function pausedQueues(db: Database): string[] {
-  return db
-    .sql(PAUSED)
-    .all()
-    .map(({ name }) => name as string);
+  const rows = db.sql(PAUSED).all();
+  return rows.map(({ name }) => name as string);
 }

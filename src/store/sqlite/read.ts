@@ -52,10 +52,8 @@ export function list(db: Database, query: ListQuery): Job[] {
   const found =
     states === null || isWalk(query, states) ? walk(query, only, states, limit) : byIndex(query, only, states, limit);
   const text = `${SELECT_JOB} WHERE id IN (SELECT id FROM (${found})) ORDER BY ${orderOf(query)}`;
-  return db
-    .sql(text)
-    .all(...only.params)
-    .map(toJob);
+  const rows = db.sql(text).all(...only.params);
+  return rows.map(toJob);
 }
 
 /** Null: whatever their state. */
@@ -83,9 +81,9 @@ function walk(query: ListQuery, only: Conditions, states: readonly ShownState[] 
 function byIndex(query: ListQuery, only: Conditions, states: readonly ShownState[], limit: string): string {
   const column = SORT_COLUMNS[query.sort ?? "id"];
   const columns = column === "id" ? "id" : `id, ${column}`;
+  const order = `ORDER BY ${orderOf(query, "+id")} ${limit}`;
   const parts = states.map(
-    (state) =>
-      `SELECT * FROM (SELECT ${columns} FROM jobs ${only.where(SHOWN[state])} ORDER BY ${orderOf(query, "+id")} ${limit})`,
+    (state) => `SELECT * FROM (SELECT ${columns} FROM jobs ${only.where(SHOWN[state])} ${order})`,
   );
   return `${parts.join(" UNION ALL ")} ORDER BY ${orderOf(query)} ${limit}`;
 }
@@ -94,10 +92,8 @@ export function checkpoints(db: Database, query: CheckpointQuery): Checkpoint[] 
   const only = new Conditions("?");
   narrowCheckpoints(only, query);
   const text = `SELECT * FROM checkpoints ${only.where()} ORDER BY id DESC LIMIT ${only.bind(query.limit)}`;
-  return db
-    .sql(text)
-    .all(...only.params)
-    .map(toCheckpoint);
+  const rows = db.sql(text).all(...only.params);
+  return rows.map(toCheckpoint);
 }
 
 /** The given queues; null: all. */
@@ -123,13 +119,11 @@ const COUNTS = `WITH RECURSIVE ready (queue) AS (
 export function counts(db: Database, selection: Selection = {}): QueueCount[] {
   const { ids, queues, task } = selection;
   if (ids === undefined && task === undefined) {
-    const all = db.sql(COUNTS).all(queues === undefined ? null : JSON.stringify(queues));
-    return all as unknown as QueueCount[];
+    return db.sql(COUNTS).all(queues === undefined ? null : JSON.stringify(queues)) as unknown as QueueCount[];
   }
   const only = select(selection);
-  return db
-    .sql(`SELECT queue, state, count(*) AS count FROM jobs ${only.where()} GROUP BY queue, state ORDER BY queue, state`)
-    .all(...only.params) as unknown as QueueCount[];
+  const text = `SELECT queue, state, count(*) AS count FROM jobs ${only.where()} GROUP BY 1, 2 ORDER BY 1, 2`;
+  return db.sql(text).all(...only.params) as unknown as QueueCount[];
 }
 
 const UNMET = `SELECT d.job_id AS job, d.parent_id AS parent, d.kind, parent.state,
@@ -174,24 +168,15 @@ export function backlog(db: Database, { queues, task }: BacklogQuery): Backlog {
   const only = select({ ...(queues === null ? {} : { queues }), ...(task === null ? {} : { task }) });
   // By the index of the state: a task may have very many jobs that have ended.
   const from = (index: string, condition: string) => `FROM jobs INDEXED BY ${index} ${only.where(condition)}`;
-  const row = db
-    .sql(
-      `SELECT (SELECT count(*) FROM jobs ${only.where("state = 'pending'")}) AS pending,
-        (SELECT count(*) ${from("jobs_expiry", "state = 'running'")}) AS running,
-        (SELECT count(*) ${from("jobs_retrying", "state = 'scheduled' AND token > 0")}) AS retrying,
-        (SELECT count(*) ${from("jobs_due", "state = 'scheduled'")}) AS scheduled,
-        (SELECT count(*) ${from("jobs_blocked", "state = 'blocked'")}) AS blocked,
-        (SELECT min(run_at_ms) ${from("jobs_due", "state = 'scheduled'")}) AS next_due_ms`,
-    )
-    .get(...only.params);
-  const retrying = row?.["retrying"] as number;
-  return {
-    pending: row?.["pending"] as number,
-    running: row?.["running"] as number,
-    retrying,
-    waiting: (row?.["scheduled"] as number) - retrying + (row?.["blocked"] as number),
-    next_due_ms: row?.["next_due_ms"] as number | null,
-  };
+  const text = `SELECT (SELECT count(*) FROM jobs ${only.where("state = 'pending'")}) AS pending,
+    (SELECT count(*) ${from("jobs_expiry", "state = 'running'")}) AS running,
+    (SELECT count(*) ${from("jobs_retrying", "state = 'scheduled' AND token > 0")}) AS retrying,
+    (SELECT count(*) ${from("jobs_due", "state = 'scheduled'")}) AS scheduled,
+    (SELECT count(*) ${from("jobs_blocked", "state = 'blocked'")}) AS blocked,
+    (SELECT min(run_at_ms) ${from("jobs_due", "state = 'scheduled'")}) AS next_due_ms`;
+  const found = db.sql(text).get(...only.params) as unknown as Backlog & { scheduled: number; blocked: number };
+  const { scheduled, blocked, ...rest } = found;
+  return { ...rest, waiting: scheduled - found.retrying + blocked };
 }
 
 const WORKERS = "SELECT * FROM workers ORDER BY stopped_at_ms IS NOT NULL, started_at_ms, id";

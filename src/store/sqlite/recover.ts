@@ -62,10 +62,8 @@ function recoverAlike(db: Database, requests: readonly RecoverRequest[]): number
   if (!all) db.sql("ROLLBACK TO alike").run();
   db.sql("RELEASE alike").run();
   if (all) return requests.map(({ id }) => id);
-  return db
-    .sql(SQL.recoverTelling)
-    .all(...params)
-    .map((row) => row["id"] as number);
+  const rows = db.sql(SQL.recoverTelling).all(...params);
+  return rows.map(({ id }) => id as number);
 }
 
 function endAttempts(db: Database, requests: readonly RecoverRequest[], now_ms: number): void {

@@ -37,22 +37,9 @@ function endJob(db: Database, request: SettleRequest, now_ms: number): boolean {
 
 function endAttempt(db: Database, request: SettleRequest, end: AttemptEnd, now_ms: number): void {
   const { id, token, process } = request;
-  const { cause, exit_code, signal, error, last_line, beats } = end;
+  const how = [end.cause, end.exit_code, end.signal, end.error, end.last_line, end.beats];
   const { boot_id = null, pid = null, pid_started = null } = process ?? {};
-  db.sql(SQL.endAttempt).run(
-    id,
-    token,
-    now_ms,
-    cause,
-    exit_code,
-    signal,
-    error,
-    last_line,
-    beats,
-    boot_id,
-    pid,
-    pid_started,
-  );
+  db.sql(SQL.endAttempt).run(id, token, now_ms, ...how, boot_id, pid, pid_started);
 }
 
 export function audit(db: Database, request: SettleRequest, now_ms: number, stale = false): void {

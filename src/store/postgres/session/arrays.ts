@@ -22,6 +22,8 @@ export function toList(values: readonly (Scalar | undefined)[]): string {
   return `{${values.map(element).join(",")}}`;
 }
 
+export const byId = (rows: readonly SqlRow[]): ReadonlyMap<number, SqlRow> =>
+  new Map(rows.map((row) => [row["id"] as number, row]));
 export const idsOf = (rows: readonly { id?: unknown }[]): number[] => rows.map(({ id }) => id as number);
 
 type ListType = "bigint" | "integer" | "double precision" | "text" | "boolean" | "bytea";
