@@ -2,7 +2,7 @@
 
 import { formatDuration } from "../core/duration.ts";
 import { DURATION } from "../core/values.ts";
-import { LeaseError } from "../core/errors.ts";
+import { EXIT_CODES, LeaseError } from "../core/errors.ts";
 import type { Selection } from "../store/queries.ts";
 import type { Store } from "../store/store.ts";
 import { jobJson, jsonLine } from "../view/json.ts";
@@ -18,7 +18,7 @@ import { ProgressLine } from "../cli/progress.ts";
 import { ExitRequest } from "../cli/signals.ts";
 
 const PACE = { every_ms: 1_000, pause_ms: 10 } as const;
-const TIMED_OUT = 124;
+const TIMED_OUT = EXIT_CODES.timed_out;
 const UNFINISHED = ["blocked", "scheduled", "retrying", "pending", "running", "cancelling"] as const;
 const BAD = ["failed", "cancelled"] as const;
 const FAILURES_TOLD = 10;

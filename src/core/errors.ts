@@ -19,6 +19,7 @@ export const EXIT_CODES = {
   nothing_matched: 1,
   cancel_requested: 3,
   lease_lost: 4,
+  timed_out: 124,
   store_path: 125,
   store_untrusted: 125,
   store_network: 125,

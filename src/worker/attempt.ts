@@ -9,7 +9,7 @@
 
 import { forcedGrace, intervalOf, type LeaseTimes } from "../core/calibration.ts";
 import { every, type Clock } from "../core/clock.ts";
-import { errorText } from "../core/errors.ts";
+import { errorText, EXIT_CODES } from "../core/errors.ts";
 import type { Beat } from "../core/job.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 import { RepeatedTrouble, type Level, type Report } from "../core/report.ts";
@@ -229,7 +229,7 @@ export class Attempt {
       end.cause = stop.cause === "lost" ? "expired" : stop.cause;
       end.error = stop.why;
       // The code by which timeout(1) tells it, whatever the program made of being stopped.
-      if (stop.cause === "timeout") end.exit_code = 124;
+      if (stop.cause === "timeout") end.exit_code = EXIT_CODES.timed_out;
     }
     this.#file?.close(end.error ?? "exit code 0");
     return end;
