@@ -4,11 +4,14 @@
  *
  * A schema's message says what is wrong with the value and what would be right; `readValue` puts in front of it what the
  * value belongs to and what was given: `--lease "soon" is not a duration: write 500ms, 30s, 5m, 2h or 1d`.
+ *
+ * Every command loads all kinds, and needs few of them: a schema is made when it is first read with.
  */
 
 import * as v from "valibot";
 import { formatDuration, readDuration } from "./duration.ts";
 import { LeaseError } from "./errors.ts";
+import { once, type Made } from "./once.ts";
 import { DEFAULT_BACKOFF, type Backoff, type ExitRange } from "./retry.ts";
 
 /** Where the words come from that a shell can offer. `queues`, `tasks` and `ids` are asked of the store. */
@@ -17,9 +20,9 @@ export type Completer = "none" | "files" | "folders" | "at_file" | "program" | "
 export interface Value<T> {
   /** How help calls it. */
   readonly hint: string;
-  readonly schema: v.GenericSchema<string, T>;
+  readonly schema: Made<v.GenericSchema<string, T>>;
   /** From JSON, where that may be something else than text. */
-  readonly json: v.GenericSchema<unknown, T>;
+  readonly json: Made<v.GenericSchema<unknown, T>>;
   readonly completer: Completer;
   /** What can be typed as it is, beside what the completer finds. */
   readonly words: readonly string[];
@@ -31,11 +34,11 @@ export interface Choice<T extends string> extends Value<T> {
 }
 
 export function readValue<T>({ schema }: Pick<Value<T>, "schema">, given: string, name: string): T {
-  return read(schema, given, name);
+  return read(schema(), given, name);
 }
 
 export function readJson<T>({ json }: Pick<Value<T>, "json">, given: unknown, name: string): T {
-  return read(json, given, name);
+  return read(json(), given, name);
 }
 
 function read<T>(schema: v.GenericSchema<unknown, T> | v.GenericSchema<string, T>, given: unknown, name: string): T {
@@ -51,37 +54,42 @@ function read<T>(schema: v.GenericSchema<unknown, T> | v.GenericSchema<string, T
 /** What a text means, or what is wrong with it; `about` is the part that is wrong, null where the problem names it. */
 type Parsed<T> = { value: T } | { problem: string; about?: string | null };
 
-function text<T>(parse: (text: string) => Parsed<T>): v.GenericSchema<string, T> {
-  return v.pipe(
-    v.string("text"),
-    v.rawTransform(({ dataset, addIssue, NEVER }) => {
-      const parsed = parse(dataset.value);
-      if ("value" in parsed) return parsed.value;
-      addIssue({ message: parsed.problem, input: parsed.about === undefined ? dataset.value : parsed.about });
-      return NEVER;
-    }),
+function text<T>(parse: (text: string) => Parsed<T>): Made<v.GenericSchema<string, T>> {
+  return once(() =>
+    v.pipe(
+      v.string("text"),
+      v.rawTransform(({ dataset, addIssue, NEVER }) => {
+        const parsed = parse(dataset.value);
+        if ("value" in parsed) return parsed.value;
+        addIssue({ message: parsed.problem, input: parsed.about === undefined ? dataset.value : parsed.about });
+        return NEVER;
+      }),
+    ),
   );
 }
 
-const numeral = v.union([v.string(), v.pipe(v.number(), v.transform(String))], "a number");
-const numerals = v.pipe(
-  v.union([v.array(numeral), numeral], "a number, or a list of them"),
-  v.transform((given) => (typeof given === "string" ? given : given.join(","))),
+const anyText = once(() => v.string("text"));
+const numeral = once(() => v.union([v.string(), v.pipe(v.number(), v.transform(String))], "a number"));
+const numerals = once(() =>
+  v.pipe(
+    v.union([v.array(numeral()), numeral()], "a number, or a list of them"),
+    v.transform((given) => (typeof given === "string" ? given : given.join(","))),
+  ),
 );
 
 interface More<T> extends Partial<Omit<Value<T>, "hint" | "schema">> {
   /** What of JSON is read like text, unless `json` says it all. */
-  from?: v.GenericSchema<unknown, string>;
+  from?: Made<v.GenericSchema<unknown, string>>;
 }
 
-function kind<T>(hint: string, schema: v.GenericSchema<string, T>, more: More<T> = {}): Value<T> {
-  const { from = v.string("text"), ...rest } = more;
-  return { hint, schema, json: v.pipe(from, schema), completer: "none", words: [], ...rest };
+function kind<T>(hint: string, schema: Value<T>["schema"], more: More<T> = {}): Value<T> {
+  const { from = anyText, ...rest } = more;
+  return { hint, schema, json: once(() => v.pipe(from(), schema())), completer: "none", words: [], ...rest };
 }
 
 /** Any text; what it means is looked up elsewhere. */
 export function textValue(hint: string, completer: Completer = "none"): Value<string> {
-  return kind(hint, v.string("text"), { completer });
+  return kind(hint, anyText, { completer });
 }
 
 export const QUEUE = textValue("NAME", "queues");
@@ -119,7 +127,7 @@ function percent(given: string): Parsed<number> {
 export const PERCENT = kind("PERCENT", text(percent), { from: numeral });
 
 export function choice<const T extends string>(options: readonly T[]): Choice<T> {
-  const schema = v.picklist(options, `one of ${options.join(", ")}`);
+  const schema = once(() => v.picklist(options, `one of ${options.join(", ")}`));
   return { ...kind<T>(options.join("|"), schema, { json: schema, words: options }), options };
 }
 
@@ -127,17 +135,18 @@ export function choice<const T extends string>(options: readonly T[]): Choice<T>
 export const SWITCH = kind(
   "",
   text((given) => ({ value: given === "true" })),
-  { json: v.boolean("true or false") },
+  { json: once(() => v.boolean("true or false")) },
 );
 
 const WORD_LIST = 'a list of words: ["echo", "hi"]';
 /** Half a character has no bytes that a program could be given. */
-const word = v.custom<string>((given) => typeof given === "string" && given.isWellFormed(), WORD_LIST);
+const isWord = (given: unknown) => typeof given === "string" && given.isWellFormed();
+const words = once(() => v.array(v.custom<string>(isWord, WORD_LIST), WORD_LIST));
 const oneWord = text<readonly string[]>((given) => ({ value: [given] }));
 /** A command line, word by word. */
-export const WORDS = kind("WORDS", oneWord, { json: v.array(word, WORD_LIST), completer: "program" });
+export const WORDS = kind("WORDS", oneWord, { json: words, completer: "program" });
 
-const timeText = v.string('a time as text: "30s"');
+const timeText = once(() => v.string('a time as text: "30s"'));
 
 export const DURATION = kind("TIME", text(readDuration), { from: timeText });
 /** How long ago. */
@@ -246,13 +255,15 @@ function variables(given: string): Parsed<Variables> {
 
 const variablesText = text(variables);
 const MAP = 'variables and their texts, {"A": "1"}, or a text as for --env';
-const variableMap = v.pipe(
-  v.custom<object>((given) => typeof given === "object" && given !== null && !Array.isArray(given), MAP),
-  v.record(v.string(), v.string(MAP), MAP),
+const variableMap = once(() =>
+  v.pipe(
+    v.custom<object>((given) => typeof given === "object" && given !== null && !Array.isArray(given), MAP),
+    v.record(v.string(), v.string(MAP), MAP),
+  ),
 );
 
 // Not a union: that would say what it takes instead of what is wrong with the text.
-const variablesJson = v.lazy((given) => (typeof given === "string" ? variablesText : variableMap));
+const variablesJson = once(() => v.lazy((given) => (typeof given === "string" ? variablesText() : variableMap())));
 export const ENV: Value<Variables> = kind("A,B=1", variablesText, { json: variablesJson });
 
 const MOMENT = /^\d{4}-\d\d-\d\d(?:[Tt ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:[Zz]|[+-]\d\d:\d\d)?)?$/;

@@ -7,7 +7,7 @@ import type { SqlRow, SqlValue } from "../../src/platform/platform.ts";
 import { JOB_COLUMNS, JOB_JSON, toJob } from "../../src/store/shared/rows.ts";
 
 const COLUMNS = { ...JOB_JSON, ...JOB_COLUMNS };
-const JOB = v.object(Object.fromEntries(Object.entries(COLUMNS).map(([name, { schema }]) => [name, schema])));
+const JOB = v.object(Object.fromEntries(Object.entries(COLUMNS).map(([name, { schema }]) => [name, schema()])));
 
 const READABLE: SqlRow = {
   id: 1,
@@ -69,7 +69,7 @@ describe("a row", () => {
   test("is readable at a glance exactly when the schema accepts it, whatever a column holds", () => {
     for (const [name, column] of Object.entries(JOB_COLUMNS)) {
       for (const value of [...ODD, ...ABSURD, undefined]) {
-        expect([name, value, column.test(value)]).toEqual([name, value, v.is(column.schema, value)]);
+        expect([name, value, column.test(value)]).toEqual([name, value, v.is(column.schema(), value)]);
       }
     }
   });

@@ -11,6 +11,7 @@
  *   - Time comes from one function, the database's clock.
  */
 
+import type { Made } from "../../core/once.ts";
 import type { GenericSchema } from "valibot";
 import { LeaseError } from "../../core/errors.ts";
 import { fromJson } from "../shared/rows.ts";
@@ -135,7 +136,7 @@ async function refuseForeign(db: Connection, schema: string, location: string): 
 const CLAIM_META = "INSERT INTO lease.meta (name, value) VALUES ($1, 'null') ON CONFLICT DO NOTHING";
 
 /** A small fact about the store, which nobody else changes until the transaction ends; null as from `fromJson`. */
-export async function lockMeta<S extends GenericSchema>(db: Connection, name: string, schema: S) {
+export async function lockMeta<S extends GenericSchema>(db: Connection, name: string, schema: Made<S>) {
   await db.query(CLAIM_META, [name]);
   const [row] = await db.query(`${SQL.getMeta} FOR UPDATE`, [name]);
   return fromJson(schema, row?.["value"]);

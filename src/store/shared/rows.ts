@@ -22,13 +22,14 @@ import {
   type JobState,
   type StateName,
 } from "../../core/job.ts";
+import { once, type Made } from "../../core/once.ts";
 import { conclude, type Learned } from "../../core/learning.ts";
 import type { AttemptRecord, Checkpoint, ProcessIdentity, WorkerRecord } from "../../core/records.ts";
 import type { SqlRow, SqlValue } from "../../platform/platform.ts";
 import { LEASE_AUTO, LONGEST_LEASE_MS, MOST_GRANTS } from "./columns.ts";
 
 interface RowColumn<T> {
-  schema: v.GenericSchema<unknown, T>;
+  schema: Made<v.GenericSchema<unknown, T>>;
   test: (value: SqlValue | undefined) => boolean;
   /** What stands for one that can't be read. */
   instead: T;
@@ -59,7 +60,7 @@ class RowTable<C extends Columns> {
     let damage: string | null = null;
     for (const [index, { schema, instead }] of this.#columns.entries()) {
       const name = this.#names[index] as string;
-      const found = v.safeParse(schema, row[name]);
+      const found = v.safeParse(schema(), row[name]);
       values[name] = found.success ? found.output : instead;
       if (!found.success) damage ??= damageOf(name, found.issues[0]);
     }
@@ -84,8 +85,8 @@ function damageOf(column: string, issue: v.BaseIssue<unknown>): string {
 }
 
 /** A small fact that is kept as JSON; null when there is none, or none that can be read. */
-export function fromJson<S extends v.GenericSchema>(schema: S, text: unknown): v.InferOutput<S> | null {
-  const found = v.safeParse(v.pipe(v.string(), v.parseJson(), schema), text);
+export function fromJson<S extends v.GenericSchema>(schema: Made<S>, text: unknown): v.InferOutput<S> | null {
+  const found = v.safeParse(v.pipe(v.string(), v.parseJson(), schema()), text);
   return found.success ? found.output : null;
 }
 
@@ -93,9 +94,8 @@ export function fromJson<S extends v.GenericSchema>(schema: S, text: unknown): v
 const LATEST_MS = 8_640_000_000_000_000;
 
 function numberIn(from: number, to: number, instead = 0): RowColumn<number> {
-  const schema = v.pipe(v.number(), v.integer(), v.minValue(from), v.maxValue(to));
   return {
-    schema,
+    schema: once(() => v.pipe(v.number(), v.integer(), v.minValue(from), v.maxValue(to))),
     test: (value) => Number.isInteger(value) && from <= (value as number) && (value as number) <= to,
     instead,
   };
@@ -103,19 +103,23 @@ function numberIn(from: number, to: number, instead = 0): RowColumn<number> {
 
 function wordOf<const W extends readonly string[]>(words: W, instead: W[number]): RowColumn<W[number]> {
   const known: ReadonlySet<unknown> = new Set(words);
-  return { schema: v.picklist(words), test: (value) => known.has(value), instead };
+  return { schema: once(() => v.picklist(words)), test: (value) => known.has(value), instead };
 }
 
 function orNull<T>({ schema, test }: RowColumn<T>): RowColumn<T | null> {
-  return { schema: v.nullable(schema), test: (value) => value === null || test(value), instead: null };
+  return { schema: once(() => v.nullable(schema())), test: (value) => value === null || test(value), instead: null };
 }
 
 /** Parsed, which no glance does. */
-function parsed<T>(schema: v.GenericSchema<unknown, T>, instead: T): RowColumn<T> {
-  return { schema: v.pipe(v.string(), v.parseJson(), schema), test: () => false, instead };
+function parsed<T>(schema: Made<v.GenericSchema<unknown, T>>, instead: T): RowColumn<T> {
+  return { schema: once(() => v.pipe(v.string(), v.parseJson(), schema())), test: () => false, instead };
 }
 
-const string: RowColumn<string> = { schema: v.string(), test: (value) => typeof value === "string", instead: "" };
+const string: RowColumn<string> = {
+  schema: once(() => v.string()),
+  test: (value) => typeof value === "string",
+  instead: "",
+};
 const stringOrNull = orNull(string);
 const int = numberIn(-Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
 const intOrNull = orNull(int);
@@ -123,28 +127,36 @@ const natural = numberIn(0, Number.MAX_SAFE_INTEGER);
 const grants = numberIn(0, MOST_GRANTS - 1);
 const time = numberIn(-LATEST_MS, LATEST_MS);
 const timeOrNull = orNull(time);
-export const finite = v.pipe(v.number(), v.finite());
+export const finite = once(() => v.pipe(v.number(), v.finite()));
 const causeOrNull = orNull(wordOf(CAUSES, "lost"));
 
 /** What differs from the defaults; what a newer version adds is left out. */
-const SETTINGS = v.partial(
-  v.object({
-    backoff: v.object({ first_ms: finite, factor: finite, max_ms: finite, jitter: finite }),
-    retry_on: v.picklist(["any", "lost"]),
-    fatal_exit: v.array(v.tuple([int.schema, int.schema])),
-    timeout_ms: v.nullable(finite),
-    beat: v.nullable(v.picklist(BEATS)),
-    pty: v.boolean(),
-    log_limit_bytes: finite,
-    output_limit_bytes: finite,
-  }),
+const SETTINGS = once(() =>
+  v.partial(
+    v.object({
+      backoff: v.object({ first_ms: finite(), factor: finite(), max_ms: finite(), jitter: finite() }),
+      retry_on: v.picklist(["any", "lost"]),
+      fatal_exit: v.array(v.tuple([int.schema(), int.schema()])),
+      timeout_ms: v.nullable(finite()),
+      beat: v.nullable(v.picklist(BEATS)),
+      pty: v.boolean(),
+      log_limit_bytes: finite(),
+      output_limit_bytes: finite(),
+    }),
+  ),
 );
+const texts = once(() => v.array(v.string()));
 
 /** The columns of a job that are JSON. */
 export const JOB_JSON = {
-  argv: parsed(v.array(v.string()), []),
+  argv: parsed(texts, []),
   settings: orNull(parsed(SETTINGS, {})),
-  env: orNull(parsed(v.record(v.string(), v.string()), {})),
+  env: orNull(
+    parsed(
+      once(() => v.record(v.string(), v.string())),
+      {},
+    ),
+  ),
 };
 
 /** The others, but for its input, which is bytes or not there. */
@@ -211,7 +223,7 @@ const WORKER = new RowTable({
   name: stringOrNull,
   host: string,
   version: string,
-  queues: { ...orNull(parsed(v.array(v.string()), [])), test: () => false, instead: [] },
+  queues: { ...orNull(parsed(texts, [])), test: () => false, instead: [] },
   task: stringOrNull,
   slots: natural,
   draining: int,
@@ -225,25 +237,32 @@ const WORKER = new RowTable({
 
 const LEARNED = new RowTable({
   runs: natural,
-  gaps: parsed(v.record(v.string(), v.pipe(finite, v.minValue(0))), {}),
+  gaps: parsed(
+    once(() => v.record(v.string(), v.pipe(finite(), v.minValue(0)))),
+    {},
+  ),
 });
 
 // Small facts about the store as a whole.
 
-const total = v.optional(natural.schema, 0);
-
-export const RECOVERY_TOTALS = v.object({
-  expired_found: total,
-  recovered: total,
-  failed: total,
-  cancelled: total,
-  checkpoints_created: total,
-  orphans_killed: total,
-  errors: total,
-  last_at_ms: time.schema,
+export const RECOVERY_TOTALS = once(() => {
+  const total = v.optional(natural.schema(), 0);
+  return v.object({
+    expired_found: total,
+    recovered: total,
+    failed: total,
+    cancelled: total,
+    checkpoints_created: total,
+    orphans_killed: total,
+    errors: total,
+    last_at_ms: time.schema(),
+  });
 });
 
-export const LAST_TRIM = v.object({ id: v.optional(natural.schema), keep: v.optional(natural.schema) });
+export const LAST_TRIM = once(() => {
+  const noted = v.optional(natural.schema());
+  return v.object({ id: noted, keep: noted });
+});
 
 /** How an error begins that says what of a row can't be read. */
 export const DAMAGED = "damaged: ";
@@ -268,9 +287,9 @@ export function toJob(row: SqlRow): Job {
 
 /** Null when one of them can't be read. */
 function readJson(row: SqlRow): JsonColumns | null {
-  const argv = v.safeParse(JOB_JSON.argv.schema, row["argv"]);
-  const settings = row["settings"] === null ? NOTHING : v.safeParse(JOB_JSON.settings.schema, row["settings"]);
-  const env = row["env"] === null ? NOTHING : v.safeParse(JOB_JSON.env.schema, row["env"]);
+  const argv = v.safeParse(JOB_JSON.argv.schema(), row["argv"]);
+  const settings = row["settings"] === null ? NOTHING : v.safeParse(JOB_JSON.settings.schema(), row["settings"]);
+  const env = row["env"] === null ? NOTHING : v.safeParse(JOB_JSON.env.schema(), row["env"]);
   if (!argv.success || !settings.success || !env.success) return null;
   return { argv: argv.output, settings: settings.output, env: env.output };
 }

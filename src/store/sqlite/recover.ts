@@ -10,6 +10,7 @@
 import * as v from "valibot";
 import { JUMP_MS, type MachineTime } from "../../core/clock.ts";
 import { isFinished } from "../../core/job.ts";
+import { once } from "../../core/once.ts";
 import type { AttemptRecord, RecoveryTotals, SweepCounts } from "../../core/records.ts";
 import type { SqlRow, SqlValue } from "../../platform/platform.ts";
 import type { ExpiredLease, ExpiredQuery } from "../queries.ts";
@@ -130,15 +131,17 @@ interface Reading extends MachineTime {
   hold_ms: number;
 }
 
-const CLOCK_SEEN = v.object({
-  boot_id: v.string(),
-  /** When the machine was booted, by its clock of now. */
-  booted_at_ms: finite,
-  suspends: finite,
-  /** In time since boot. */
-  jumped_at_ms: v.nullable(finite),
-});
-type Seen = v.InferOutput<typeof CLOCK_SEEN>;
+const CLOCK_SEEN = once(() =>
+  v.object({
+    boot_id: v.string(),
+    /** When the machine was booted, by its clock of now. */
+    booted_at_ms: finite(),
+    suspends: finite(),
+    /** In time since boot. */
+    jumped_at_ms: v.nullable(finite()),
+  }),
+);
+type Seen = v.InferOutput<ReturnType<typeof CLOCK_SEEN>>;
 
 const CUT_LEASES = `UPDATE jobs SET expires_at_ms = ?1 + granted.lease_ms, last_beat_at_ms = min(last_beat_at_ms, ?1)
   FROM attempts AS granted WHERE granted.job_id = jobs.id AND granted.attempt = jobs.token
