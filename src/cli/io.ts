@@ -58,15 +58,24 @@ export const processIo: Io = {
   stdoutBytes: (bytes) => write(1, bytes),
   stderr: complain,
   env: process.env,
-  // Asked only when needed: loading the stream costs a third of an enqueue.
   get is_tty() {
-    return lazyFs().fstatSync(1).isCharacterDevice() && process.stdout.isTTY;
+    return isTerminal(1);
   },
   get columns() {
     // Some terminals say 0 when they don't know.
     return this.is_tty ? process.stdout.columns || Number(process.env["COLUMNS"]) || null : null;
   },
 };
+
+/** What cron jobs and services often have for a terminal: Linux numbers it 1:3. */
+const DEV_NULL = 0x103;
+
+/** Of stdout or stderr. The stream itself is asked last: loading it costs a third of an enqueue. */
+export function isTerminal(fd: 1 | 2): boolean {
+  const stats = lazyFs().fstatSync(fd);
+  if (!stats.isCharacterDevice() || stats.rdev === DEV_NULL) return false;
+  return process[fd === 1 ? "stdout" : "stderr"].isTTY;
+}
 
 type ColorChoice = (typeof COLOR_CHOICES)[number];
 

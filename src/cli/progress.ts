@@ -3,6 +3,7 @@
  * worker that runs until its queues are empty log lines go above it.
  */
 
+import { isTerminal } from "./io.ts";
 import process from "node:process";
 import type { WorkerPool } from "../worker/pool.ts";
 import type { Report } from "../core/report.ts";
@@ -18,7 +19,7 @@ const USUAL_COLUMNS = 80;
 const ERASE_LINE = "\r\u001b[2K";
 
 export class ProgressLine {
-  readonly #live = process.stderr.isTTY && process.env["TERM"] !== "dumb";
+  readonly #live = isTerminal(2) && process.env["TERM"] !== "dumb";
   readonly #color: boolean;
   #drawn = false;
 

@@ -7,11 +7,12 @@
 
 import { createConsola, type ConsolaReporter, type LogObject } from "consola/core";
 import process from "node:process";
+import { once } from "../core/once.ts";
 import type { Report } from "../core/report.ts";
 import { jsonLine } from "../view/json.ts";
 import { visible } from "../view/text.ts";
 import type { COLOR_CHOICES, LOG_FORMAT_FLAG } from "./flags.ts";
-import { wantsColor, type Io } from "./io.ts";
+import { isTerminal, wantsColor, type Io } from "./io.ts";
 
 interface LogArgs {
   verbose: boolean;
@@ -25,22 +26,25 @@ export async function roleLog(role: string, { verbose, color, log_format }: LogA
       jsonLine({ time: date.toISOString(), level: type, role, message: args.join(" ") });
     return reportTo(lineReporter(object), verbose);
   }
-  if (!process.stderr.isTTY) return reportTo(lineReporter(plainLine), verbose);
+  if (!isTerminal(2)) return reportTo(lineReporter(plainLine), verbose);
   return reportTo(await terminalReporter(wantsColor(color, { env: io.env, is_tty: true })), verbose);
 }
 
 const LEVELS = { debug: 4, info: 3 } as const;
 
 function reportTo(reporter: ConsolaReporter, verbose: boolean): Report {
-  const consola = createConsola({
-    level: verbose ? LEVELS.debug : LEVELS.info,
-    throttle: 0,
-    reporters: [reporter],
-    // Answers are on stdout; the log is none.
-    stdout: process.stderr,
-    stderr: process.stderr,
-  });
-  return (level, message) => consola[level](message);
+  // A role that has nothing to say needs neither it nor the stream.
+  const consola = once(() =>
+    createConsola({
+      level: verbose ? LEVELS.debug : LEVELS.info,
+      throttle: 0,
+      reporters: [reporter],
+      // Answers are on stdout; the log is none.
+      stdout: process.stderr,
+      stderr: process.stderr,
+    }),
+  );
+  return (level, message) => consola()[level](message);
 }
 
 function lineReporter(line: (entry: LogObject) => string): ConsolaReporter {

@@ -1,6 +1,5 @@
 /** `lease worker`: runs jobs until it is stopped, or until there is nothing left. */
 
-import process from "node:process";
 import { calibrate, DEFAULT_KILL_GRACE_MS } from "../core/calibration.ts";
 import { formatDuration } from "../core/duration.ts";
 import { LeaseError } from "../core/errors.ts";
@@ -16,7 +15,7 @@ import type { Store } from "../store/store.ts";
 import { visible } from "../view/text.ts";
 import { VERSION } from "../platform/build_info.ts";
 import { command } from "../cli/command.ts";
-import { wantsColor, withStore } from "../cli/io.ts";
+import { isTerminal, wantsColor, withStore } from "../cli/io.ts";
 import { flagName, LOG_FORMAT_FLAG, section, valueFlag } from "../cli/flags.ts";
 import { roleLog } from "../cli/role_log.ts";
 import { ProgressDisplay } from "../cli/progress.ts";
@@ -103,7 +102,7 @@ export default command({
       const some = queues.length === 0 ? [DEFAULT_QUEUE] : queues;
       const served = { store, queues: queues.includes("*") ? null : some, task: args.task ?? null };
       const report = await roleLog("worker", args, io);
-      const color = wantsColor(args.color, { env: io.env, is_tty: process.stderr.isTTY });
+      const color = wantsColor(args.color, { env: io.env, is_tty: isTerminal(2) });
       const drawn = args.log_format !== "json";
       const display = args.until_empty ? new ProgressDisplay({ ...served, color, drawn, report }) : null;
       const pool = new WorkerPool({

@@ -141,10 +141,10 @@ export const SWITCH = kind(
 const WORD_LIST = 'a list of words: ["echo", "hi"]';
 /** Half a character has no bytes that a program could be given. */
 const isWord = (given: unknown) => typeof given === "string" && given.isWellFormed();
-const words = once(() => v.array(v.custom<string>(isWord, WORD_LIST), WORD_LIST));
+const wordList = once(() => v.array(v.custom<string>(isWord, WORD_LIST), WORD_LIST));
 const oneWord = text<readonly string[]>((given) => ({ value: [given] }));
 /** A command line, word by word. */
-export const WORDS = kind("WORDS", oneWord, { json: words, completer: "program" });
+export const WORDS = kind("WORDS", oneWord, { json: wordList, completer: "program" });
 
 const timeText = once(() => v.string('a time as text: "30s"'));
 

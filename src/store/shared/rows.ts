@@ -145,18 +145,15 @@ const SETTINGS = once(() =>
     }),
   ),
 );
-const texts = once(() => v.array(v.string()));
+const textList = once(() => v.array(v.string()));
+const variables = once(() => v.record(v.string(), v.string()));
+const gapCounts = once(() => v.record(v.string(), v.pipe(finite(), v.minValue(0))));
 
 /** The columns of a job that are JSON. */
 export const JOB_JSON = {
-  argv: parsed(texts, []),
+  argv: parsed(textList, []),
   settings: orNull(parsed(SETTINGS, {})),
-  env: orNull(
-    parsed(
-      once(() => v.record(v.string(), v.string())),
-      {},
-    ),
-  ),
+  env: orNull(parsed(variables, {})),
 };
 
 /** The others, but for its input, which is bytes or not there. */
@@ -223,7 +220,7 @@ const WORKER = new RowTable({
   name: stringOrNull,
   host: string,
   version: string,
-  queues: { ...orNull(parsed(texts, [])), test: () => false, instead: [] },
+  queues: { ...orNull(parsed(textList, [])), test: () => false, instead: [] },
   task: stringOrNull,
   slots: natural,
   draining: int,
@@ -237,10 +234,7 @@ const WORKER = new RowTable({
 
 const LEARNED = new RowTable({
   runs: natural,
-  gaps: parsed(
-    once(() => v.record(v.string(), v.pipe(finite(), v.minValue(0)))),
-    {},
-  ),
+  gaps: parsed(gapCounts, {}),
 });
 
 // Small facts about the store as a whole.
