@@ -4,7 +4,8 @@
  * and its text, all wrapped to the width of the page.
  */
 
-import { COMMAND_SETTINGS, variableName } from "../config/settings.ts";
+import { COMMAND_SETTINGS } from "../config/command_settings.ts";
+import { variableName } from "../config/settings.ts";
 import { ansi, plain, type Paint } from "../view/style.ts";
 import { displayWidth, pad, wrap } from "../view/text.ts";
 import type { AnyCommand, Commands, Note } from "./command.ts";

@@ -7,7 +7,7 @@ import { platform } from "#platform";
 import { defineCittyPlugin } from "citty";
 import type { Config } from "../config/file.ts";
 import { findConfig, nonEmpty, type Env } from "../config/location.ts";
-import { COMMAND_SETTINGS, SHARED_SETTINGS, variableName, type Table } from "../config/settings.ts";
+import { SHARED_SETTINGS, variableName, type Table } from "../config/settings.ts";
 import { LeaseError } from "../core/errors.ts";
 import { lazyFs } from "../platform/platform.ts";
 import { readValue } from "../core/values.ts";
@@ -62,7 +62,12 @@ export async function applySettings(command: AnyCommand, line: ParsedLine, env: 
   const flag = line.args["config"] as string | undefined;
   // Whoever names a file hears when it is not there, also where nothing would be read from it.
   if (command.ignores_config && flag !== undefined) findConfig(flag, env, exists);
-  return fillIn(command, line, env, command.ignores_config ? null : await loadConfig(flag, env));
+  const config = command.ignores_config ? null : await loadConfig(flag, env);
+  // Most people set nothing for a command, and then there is no need to know what could be.
+  const prefix = variableName(command.meta.name, "");
+  const is_set = config !== null || Object.keys(env).some((variable) => variable.startsWith(prefix));
+  const settings = is_set ? (await import("../config/command_settings.ts")).COMMAND_SETTINGS[command.meta.name] : {};
+  return fillIn(command, line, env, { config, settings });
 }
 
 function exists(path: string): boolean {
@@ -76,22 +81,28 @@ export async function loadConfig(flag: string | undefined, env: Env): Promise<Co
   return found === null ? null : (await import("../config/file.ts")).readConfig(found, env);
 }
 
-export function fillIn(command: AnyCommand, line: ParsedLine, env: Env, config: Config | null): Origins {
+/** What may be set for a command, and the file that may set it. */
+interface Settable {
+  config: Config | null;
+  settings: Table | undefined;
+}
+
+export function fillIn(command: AnyCommand, line: ParsedLine, env: Env, { config, settings = {} }: Settable): Origins {
   const { name } = command.meta;
   const found = new Map<string, Found>();
   // Most people set none or one, and then there is no need to look for each.
   const variables = Object.keys(env).filter((variable) => variable.startsWith("LEASE_"));
-  const look = (table: string | null, settings: Table) => {
+  const look = (table: string | null, known: Table) => {
     const prefix = variableName(table, "");
     if (config === null && !variables.some((variable) => variable.startsWith(prefix))) return;
-    for (const key in settings) {
+    for (const key in known) {
       if (line.given.has(key) || !Object.hasOwn(command.flags, key)) continue;
-      const here = fromEnvironment(table, key, settings, env) ?? fromFile(table, key, config);
+      const here = fromEnvironment(table, key, known, env) ?? fromFile(table, key, config);
       if (here !== null) found.set(key, here);
     }
   };
   look(null, SHARED_SETTINGS);
-  look(name, COMMAND_SETTINGS[name] ?? {});
+  look(name, settings);
   if (found.size === 0) return NOTHING_FOUND;
   dropRivals(command.rivals, line.given, found);
   for (const [key, here] of found) take(command, line, key, here);

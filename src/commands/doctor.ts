@@ -7,7 +7,8 @@ import { existsSync, statfsSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { Config } from "../config/file.ts";
 import { storeLocation, type Env } from "../config/location.ts";
-import { COMMAND_SETTINGS, SHARED_SETTINGS, variableName } from "../config/settings.ts";
+import { COMMAND_SETTINGS } from "../config/command_settings.ts";
+import { SHARED_SETTINGS, variableName } from "../config/settings.ts";
 import { calibrate } from "../core/calibration.ts";
 import { checkName } from "../core/check_job.ts";
 import { errorText, LeaseError } from "../core/errors.ts";
@@ -120,7 +121,7 @@ async function effectiveSettings(doctor: Given, commands: Commands, env: Env) {
       line.args[key] = doctor.args[key];
     }
     try {
-      const origins = fillIn(of, line, env, config);
+      const origins = fillIn(of, line, env, { config, settings: COMMAND_SETTINGS[of.meta.name] });
       settings.push(...keys.map((key) => settingOf(table, key, of, line, origins)));
       findings.push(...refusedSettings(of, line, origins, env).map(broken));
     } catch (error) {

@@ -16,7 +16,8 @@ import * as v from "valibot";
 import { errorText, LeaseError } from "../core/errors.ts";
 import { nearest } from "../core/nearest.ts";
 import { nonEmpty, type Env, type FoundConfig } from "./location.ts";
-import { COMMAND_SETTINGS, SHARED_SETTINGS, type SettingKind, type Table } from "./settings.ts";
+import { COMMAND_SETTINGS } from "./command_settings.ts";
+import { SHARED_SETTINGS, type SettingKind, type Table } from "./settings.ts";
 
 /** Nobody writes this much by hand. */
 const LIMIT_BYTES = 1024 * 1024;

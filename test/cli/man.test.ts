@@ -6,7 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { COMMANDS } from "../../src/cli/commands.ts";
 import { aliasesOf, flagName } from "../../src/cli/flags.ts";
-import { COMMAND_SETTINGS, variableName } from "../../src/config/settings.ts";
+import { COMMAND_SETTINGS } from "../../src/config/command_settings.ts";
+import { variableName } from "../../src/config/settings.ts";
 import { ROOT, run } from "./lease.ts";
 
 let folder: string;

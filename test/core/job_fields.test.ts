@@ -3,7 +3,7 @@
 import { describe, expect, test } from "bun:test";
 import { JOB_FLAGS, plainJob } from "../../src/cli/job_flags.ts";
 import { jobOfLine } from "../../src/config/job_json.ts";
-import { COMMAND_SETTINGS } from "../../src/config/settings.ts";
+import { COMMAND_SETTINGS } from "../../src/config/command_settings.ts";
 import { DEFAULT_SETTINGS } from "../../src/core/job.ts";
 import { draftJob, JOB_FIELD_NAMES, jobField, type JobFieldName } from "../../src/core/job_fields.ts";
 import { readValue } from "../../src/core/values.ts";

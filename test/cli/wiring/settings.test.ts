@@ -8,7 +8,8 @@ import { parseLine } from "../../../src/cli/strict.ts";
 import { applySettings, nameOrigin } from "../../../src/cli/settings.ts";
 import { SHARED_FLAGS } from "../../../src/cli/flags.ts";
 import { COUNT, DURATION, LEASE, QUEUE } from "../../../src/core/values.ts";
-import { COMMAND_SETTINGS, SHARED_SETTINGS, variableName } from "../../../src/config/settings.ts";
+import { COMMAND_SETTINGS } from "../../../src/config/command_settings.ts";
+import { SHARED_SETTINGS, variableName } from "../../../src/config/settings.ts";
 import { LeaseError } from "../../../src/core/errors.ts";
 import { jobVariables } from "../../../src/runner/environment.ts";
 

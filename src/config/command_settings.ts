@@ -1,0 +1,33 @@
+/** The settings of each command that has any, by the names of its flags. Loaded only where something is set. */
+
+import { JOB_FIELD_NAMES, jobField } from "../core/job_fields.ts";
+import { SWITCH } from "../core/values.ts";
+import type { Table } from "./settings.ts";
+
+const JOB_SETTINGS: Table = Object.fromEntries(
+  JOB_FIELD_NAMES.map((name) => [name, jobField(name)] as const)
+    .filter(([, { configurable }]) => configurable)
+    .map(([name, { value, repeatable }]) => [name, repeatable ? "list" : value === SWITCH ? "switch" : "text"]),
+);
+
+const texts = (...names: string[]): Table => Object.fromEntries(names.map((name) => [name, "text"]));
+
+export const COMMAND_SETTINGS: Readonly<Record<string, Table>> = {
+  enqueue: JOB_SETTINGS,
+  run: { ...JOB_SETTINGS, if_done: "text", remote: "switch", grace: "text" },
+  worker: {
+    queue: "list",
+    ...texts("task", "slots", "min", "max", "scale_up_at", "scale_down_after", "name"),
+    log_dir: "path",
+    log_format: "text",
+    preempt: "switch",
+    poll: "text",
+    sweep: "switch",
+    ...texts("drain", "grace", "lease", "interval", "beat"),
+  },
+  watchdog: {
+    ...texts("every", "grace"),
+    checkpoints: "switch",
+    ...texts("keep_checkpoints", "prune", "log_format"),
+  },
+};
