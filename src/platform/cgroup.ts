@@ -66,7 +66,7 @@ export function isPopulated(path: string): boolean {
 /** All processes in it and below; zombies are not among them. */
 export function cgroupMembers(path: string): number[] {
   const own = (textOf(join(path, "cgroup.procs")) ?? "").split("\n").filter((line) => line !== "");
-  return [...own.map(Number), ...childrenOf(path).flatMap(cgroupMembers)];
+  return [...own.map(Number), ...cgroupsIn(path).flatMap(cgroupMembers)];
 }
 
 /** Kills all that is in it and below, also what is being born meanwhile. */
@@ -74,9 +74,25 @@ export function killCgroup(path: string): boolean {
   return writeText(join(path, "cgroup.kill"), "1");
 }
 
+const MOST_MOVES = 100;
+
+/** Moves all that is in one into another, also what is born meanwhile; true when nothing is left. */
+export function moveMembers(from: string, to: string): boolean {
+  for (let turn = 0; turn < MOST_MOVES && isPopulated(from); turn++) {
+    for (const pid of cgroupMembers(from)) writeText(join(to, "cgroup.procs"), String(pid));
+  }
+  return !isPopulated(from);
+}
+
+/** The control group that a process is in, as a folder; null when it is gone, or there is none. */
+export function cgroupOf(pid: number): string | null {
+  const [own, path] = [ownFolder(), /^0::(.*)$/m.exec(textOf(`/proc/${pid}/cgroup`) ?? "")?.[1]];
+  return own === null || path === undefined ? null : join(rootOf(own), path);
+}
+
 /** Of one that nothing lives in, with what a job may have made below; false when something does. */
 export function removeCgroup(path: string): boolean {
-  for (const child of childrenOf(path)) removeCgroup(child);
+  for (const child of cgroupsIn(path)) removeCgroup(child);
   try {
     rmdirSync(path);
     return true;
@@ -103,12 +119,13 @@ const DEEPEST = 8;
 
 function found(folder: string, prefix: string, depth: number): string[] {
   if (depth > DEEPEST) return [];
-  return childrenOf(folder).flatMap((child) =>
+  return cgroupsIn(folder).flatMap((child) =>
     basename(child).startsWith(prefix) ? [child] : found(child, prefix, depth + 1),
   );
 }
 
-function childrenOf(folder: string): string[] {
+/** Those that were made in a folder. */
+export function cgroupsIn(folder: string): string[] {
   try {
     const entries = readdirSync(folder, { withFileTypes: true });
     return entries.filter((entry) => entry.isDirectory()).map(({ name }) => join(folder, name));

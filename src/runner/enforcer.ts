@@ -9,10 +9,12 @@
  */
 
 import { closeSync, mkdirSync, openSync, readFileSync, rmSync, unlinkSync, writeSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
 import { platform } from "#platform";
 import type { ProcessIdentity } from "../core/records.ts";
+import { ownIdentity } from "../platform/machine.ts";
 
 /** What is killed: a whole control group, or a process group by its leader. */
 export type Culprit = { cgroup: string } | { leader: ProcessIdentity };
@@ -71,30 +73,43 @@ export class Enforcer {
   readonly #files = new Map<string, { fd: number; deadline_cs: number }>();
   #pid: Promise<number | null> | null = null;
 
-  /** `folder` is made, and removed in the end; `worker` is whose jobs they are. */
-  constructor(folder: string, worker: ProcessIdentity) {
-    this.#folder = folder;
+  /** `worker` is whose jobs they are: this process, unless a test has another. */
+  constructor(worker_id: string, worker: ProcessIdentity = ownIdentity()) {
+    this.#folder = join(tmpdir(), `lease-${worker_id}.enforcer`);
     this.#worker = worker;
   }
 
-  /** From now on, or again: unless this is told once more, the culprit dies in so many milliseconds. */
-  confirm(name: string, culprit: Culprit, left_ms: number): void {
-    const deadline_cs = uptime_cs() + Math.floor(left_ms / 10);
+  get folder(): string {
+    return this.#folder;
+  }
+
+  /**
+   * From now on, or again: unless this is told once more, the culprit dies in so many milliseconds. False when it can't
+   * be seen to: there is no shell, or no room for its file.
+   */
+  confirm(name: string, culprit: Culprit, left_ms: number): boolean {
+    try {
+      this.#pid ??= this.#start();
+      this.#write(name, culprit, uptime_cs() + Math.floor(left_ms / 10));
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  #write(name: string, culprit: Culprit, deadline_cs: number): void {
     const text = String(deadline_cs).padStart(WIDTH);
     const known = this.#files.get(name);
-    this.#pid ??= this.#start();
     if (known === undefined) {
       const what = "cgroup" in culprit ? `cgroup 0 ${culprit.cgroup}` : groupText(culprit.leader);
       const fd = openSync(join(this.#folder, name), "wx", 0o600);
       writeSync(fd, `${text} ${what}\n`);
       this.#files.set(name, { fd, deadline_cs });
-      // It may be asleep for longer than this one has.
-      void this.#pid.then((pid) => signal(pid, WAKE_UP));
-      return;
-    }
-    writeSync(known.fd, text, 0);
-    if (deadline_cs < known.deadline_cs) void this.#pid.then((pid) => signal(pid, WAKE_UP));
-    known.deadline_cs = deadline_cs;
+    } else writeSync(known.fd, text, 0);
+    // It may be asleep for longer than this one has.
+    const sooner = known === undefined || deadline_cs < known.deadline_cs;
+    if (known !== undefined) known.deadline_cs = deadline_cs;
+    if (sooner) void this.#pid?.then((pid) => signal(pid, WAKE_UP));
   }
 
   /** It has ended, or is ours to kill. */
@@ -116,9 +131,13 @@ export class Enforcer {
     rmSync(this.#folder, { recursive: true, force: true });
   }
 
-  /** Null: there is no shell here. */
-  async #start(): Promise<number | null> {
+  #start(): Promise<number | null> {
     mkdirSync(this.#folder, { mode: 0o700 });
+    return this.#startShell();
+  }
+
+  /** Null: there is no shell here. */
+  async #startShell(): Promise<number | null> {
     const { pid, pid_started } = this.#worker;
     try {
       const child = await platform.spawn({

@@ -13,6 +13,7 @@ import { errorText, EXIT_CODES } from "../core/errors.ts";
 import type { Beat } from "../core/job.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 import { RepeatedTrouble, type Level, type Report } from "../core/report.ts";
+import { fenceMargin } from "../core/silence.ts";
 import type { AttemptEnd } from "../core/transition.ts";
 import { BeatGaps } from "../leasing/beat_gaps.ts";
 import { LeaseExtender } from "../leasing/extender.ts";
@@ -22,8 +23,10 @@ import type { LeaseManager, Release } from "../leasing/manager.ts";
 import { SilenceWatch } from "../leasing/silence_watch.ts";
 import { bootId, identify } from "../platform/machine.ts";
 import type { Stream } from "../platform/platform.ts";
-import { killLeftovers, MarkedLeftovers } from "../recovery/leftovers.ts";
+import { killLeftovers, leftoverName, LeftoverSearch } from "../recovery/leftovers.ts";
 import { jobEnvironment, jobVariables } from "../runner/environment.ts";
+import type { Enforcer } from "../runner/enforcer.ts";
+import type { Fence, Fences } from "../runner/fence.ts";
 import { LogCapture } from "../runner/log/capture.ts";
 import { LogFile } from "../runner/log/file.ts";
 import { LAST_LINES, LineCounter, Tail } from "../runner/log/tail.ts";
@@ -55,8 +58,11 @@ export interface AttemptOptions {
 /** The worker, as its attempts see it. */
 export interface AttemptOwner {
   readonly manager: LeaseManager;
+  readonly store_id: string;
   readonly logs: LogFlusher;
   readonly results: ResultFolder;
+  readonly fences: Fences;
+  readonly enforcer: Enforcer;
   /** How long a settle may wait to share a commit. */
   settleWithin(): number;
   /** A settle that can't be written is given up at once. */
@@ -70,6 +76,8 @@ type Stop = "silent" | "timeout" | "cancelled" | "returned" | "lost";
 
 /** A job that lives longer than this has its process noted in the store at once, a shorter one when it ends. */
 const NOTE_AFTER_MS = 50;
+/** How often the end of its lease is compared with what the enforcer knows. */
+const CONFIRM_EVERY_MS = 500;
 const NEVER_RAN: Outcome = { cause: "exit", exit_code: null, signal: null, error: null, output: null };
 
 export class Attempt {
@@ -90,6 +98,7 @@ export class Attempt {
   readonly #extension_trouble: RepeatedTrouble;
   #file: LogFile | null = null;
   #run: JobRun | null = null;
+  #fence: Fence | null = null;
   #silence: SilenceWatch | null = null;
   #process: ProcessIdentity | null = null;
   #stop: { cause: Stop; why: string } | null = null;
@@ -152,7 +161,7 @@ export class Attempt {
     if (token === 1) return;
     const { store_url, clock } = this.#options;
     const leftovers = { job: job.id, before_token: token, process: grant.previous };
-    await killLeftovers(leftovers, new MarkedLeftovers(store_url), clock);
+    await killLeftovers(leftovers, new LeftoverSearch(this.#owner.store_id, store_url), clock);
   }
 
   /** Null when there is nothing to run any more: a stop may have come before, or the end of the lease. */
@@ -162,7 +171,8 @@ export class Attempt {
     const { clock, store_url, log_dir = null, handler = [] } = this.#options;
     const { job, grant } = this.lease;
     const { checkpoint } = grant;
-    const { worker_id } = this.#owner.manager;
+    const { manager, store_id } = this.#owner;
+    const { worker_id } = manager;
     const output_path = this.#owner.results.pathFor(job.id, job.token);
     const argv = [...handler, ...job.argv];
     const unwritable = (error: unknown) => this.#say("warn", `its log file can't be written: ${errorText(error)}`);
@@ -170,9 +180,11 @@ export class Attempt {
     const program = {
       argv,
       cwd: job.cwd,
-      env: jobEnvironment(job.env, jobVariables({ job, worker_id, store_url, checkpoint, output_path })),
+      env: jobEnvironment(job.env, jobVariables({ job, worker_id, store_url, store_id, checkpoint, output_path })),
       input: job.input,
       pty: job.settings.pty,
+      fence: (this.#fence = this.#owner.fences.take()),
+      name: leftoverName(this.#owner.store_id, job.id, job.token),
       result_path: output_path,
       result_limit_bytes: job.settings.output_limit_bytes,
     };
@@ -269,9 +281,38 @@ export class Attempt {
     const noteProcess = () => {
       this.#process = identify(pid);
       store.noteProcess([{ id: job.id, token, ...this.#process }]).catch(() => {});
+      this.#confirm(this.#process);
     };
     this.#cancelTimers.push(clock.after(NOTE_AFTER_MS, noteProcess));
     if (this.#beat === "timer") this.#cancelTimers.push(every(clock, this.#interval_ms, () => this.#heartbeat.beat()));
+  }
+
+  /** A worker that is stopped, or stuck, can't kill its job in time: somebody else does, unless told of a later end. */
+  #confirm(leader: ProcessIdentity): void {
+    const { clock } = this.#options;
+    const { lease } = this;
+    const { enforcer } = this.#owner;
+    const cgroup = this.#fence?.cgroup ?? null;
+    const culprit = cgroup === null ? { leader } : { cgroup };
+    let told_ms = -Infinity;
+    const confirm = () => {
+      const left_ms = lease.remaining() - fenceMargin(lease.lease_ms) / 2;
+      const end_ms = clock.mono_ms() + left_ms;
+      if (Math.abs(end_ms - told_ms) < CONFIRM_EVERY_MS / 10) return;
+      told_ms = end_ms;
+      if (!enforcer.confirm(this.#name, culprit, left_ms)) {
+        this.#say(
+          "warn",
+          "nobody would stop it if this worker were frozen: /bin/sh or the temporary folder is missing",
+        );
+      }
+    };
+    confirm();
+    this.#cancelTimers.push(every(clock, CONFIRM_EVERY_MS, confirm), () => enforcer.release(this.#name));
+  }
+
+  get #name(): string {
+    return `${this.lease.job.id}-${this.lease.token}`;
   }
 
   #printed(stream: Stream, bytes: Uint8Array): void | Promise<void> {

@@ -1,8 +1,7 @@
 /** The enforcer, with real processes: what is not confirmed in time dies, whatever state its worker is in. */
 
 import { afterEach, describe, expect, test } from "bun:test";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import { makeCgroup, makeCgroupFolder, removeCgroup } from "../../src/platform/cgroup.ts";
@@ -15,15 +14,12 @@ afterEach(async () => {
   for (const end of ends.splice(0)) await end();
 });
 
+let made = 0;
+
 function newEnforcer(worker = ownIdentity()) {
-  const top = mkdtempSync(join(tmpdir(), "lease-enforcer-"));
-  const folder = join(top, "enforcer");
-  const enforcer = new Enforcer(folder, worker);
-  ends.push(async () => {
-    await enforcer.end();
-    rmSync(top, { recursive: true });
-  });
-  return { enforcer, folder };
+  const enforcer = new Enforcer(`test-${process.pid}-${++made}`, worker);
+  ends.push(() => enforcer.end());
+  return { enforcer, folder: enforcer.folder };
 }
 
 /** A program that lives until it is killed, leading a group, and is itself already. */
@@ -74,7 +70,10 @@ describe.skipIf(process.platform !== "linux")("the enforcer", () => {
     const home = makeCgroupFolder(`lease-test-enforcer-${process.pid}`);
     if (home === null) return console.warn("SKIPPED: a cgroup v2 that we may divide");
     const cgroup = makeCgroup(home, "a job's") ?? "";
-    ends.push(async () => void (removeCgroup(cgroup) && removeCgroup(home)));
+    ends.push(async () => {
+      await until("it is empty", async () => removeCgroup(cgroup));
+      removeCgroup(home);
+    });
     const { child } = await job(cgroup);
     newEnforcer().enforcer.confirm("7-1", { cgroup }, 50);
     await child.exited;
