@@ -3,7 +3,7 @@
  */
 
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
-import { hostname } from "node:os";
+import { constants, hostname } from "node:os";
 import process from "node:process";
 import type { MachineTime } from "../core/clock.ts";
 import type { ProcessIdentity } from "../core/records.ts";
@@ -96,6 +96,23 @@ function exists(pid: number): boolean {
     // It is there, and somebody else's.
     return (error as NodeJS.ErrnoException).code === "EPERM";
   }
+}
+
+const SIGNAL_NAMES = new Map(Object.entries(constants.signals).map(([name, number]) => [number, name]));
+
+/**
+ * How a child of ours ended that nobody has waited for yet, as the kernel tells it of a zombie; null while it lives, or
+ * when nothing can be told. Where it is gone altogether, nobody knows any more.
+ */
+export function endOfChild(pid: number): { exit_code: number | null; signal: string | null } | null {
+  if (!procIsOurs()) return null;
+  if (!exists(pid)) return { exit_code: null, signal: null };
+  const stat = readOrNull(`/proc/${pid}/stat`);
+  const fields = stat?.slice(stat.lastIndexOf(")") + 2).split(" ") ?? [];
+  if (fields[0] !== "Z") return null;
+  const status = Number(fields[49]);
+  const number = status & 0x7f;
+  return { exit_code: number === 0 ? status >> 8 : null, signal: SIGNAL_NAMES.get(number) ?? null };
 }
 
 /** The start time stays 0 where the system does not tell it: nothing can be proven about such a process. */

@@ -7,14 +7,18 @@
  * the job left behind), by its process group, and by the marks in its environment.
  */
 
+import { lstatSync, rmSync } from "node:fs";
+import { userInfo } from "node:os";
 import { basename, dirname } from "node:path";
 import type { Clock } from "../core/clock.ts";
 import { sleep } from "../core/clock.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 import { cgroupFolders, cgroupOf, cgroupsIn, isPopulated, killCgroup, removeCgroup } from "../platform/cgroup.ts";
 import { environments, isProvenAlive, processGroup } from "../platform/machine.ts";
+import { enforcerFolder } from "../runner/enforcer.ts";
 import { FOLDER_PREFIX } from "../runner/fence.ts";
 import { groupLives, signalGroup } from "../runner/group.ts";
+import { resultFolder } from "../runner/result_file.ts";
 
 export interface Leftovers {
   job: number;
@@ -63,11 +67,25 @@ function groupsOf(leftovers: Leftovers, search: LeftoverSearch): number[] {
   return [...new Set(groups.filter((group) => group !== null))];
 }
 
-/** Removes the control groups of a worker that is proven dead, but for daemons that its jobs left behind. */
-export function removeWorkerCgroups(worker_id: string): void {
+/**
+ * Removes what a worker that is proven dead had made for itself: its folders for temporary files, and its control groups
+ * but for those of daemons that its jobs left behind.
+ */
+export function removeBelongings(worker_id: string): void {
+  for (const folder of [resultFolder(worker_id), enforcerFolder(worker_id)]) removeOwn(folder);
   for (const folder of cgroupFolders(FOLDER_PREFIX + worker_id)) {
     for (const cgroup of cgroupsIn(folder)) if (!isPopulated(cgroup)) removeCgroup(cgroup);
     if (cgroupsIn(folder).length === 0) removeCgroup(folder);
+  }
+}
+
+/** Only a folder of ours: in a place for temporary files anybody may make one of that name. */
+function removeOwn(folder: string): void {
+  try {
+    const { uid } = lstatSync(folder);
+    if (uid === userInfo().uid) rmSync(folder, { recursive: true, force: true });
+  } catch {
+    // There is none, or it is not ours to remove.
   }
 }
 

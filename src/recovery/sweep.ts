@@ -16,7 +16,7 @@ import type { RecoverRequest } from "../store/store.ts";
 import type { HousekeepingOptions } from "./housekeeping.ts";
 import { keepHouse } from "./housekeeping.ts";
 import { LAST_LINES, Tail } from "../runner/log/tail.ts";
-import { killLeftovers, LeftoverSearch, removeWorkerCgroups } from "./leftovers.ts";
+import { killLeftovers, LeftoverSearch, removeBelongings } from "./leftovers.ts";
 
 export interface RecoverySweepOptions extends HousekeepingOptions {
   clock: Clock;
@@ -148,7 +148,7 @@ export class RecoverySweep {
     }
     for (const worker of dead) {
       this.#options.report("warn", `worker ${worker.id} died without a word`);
-      removeWorkerCgroups(worker.id);
+      removeBelongings(worker.id);
       await store.saveWorker({ ...worker, stopped_at_ms: await store.now(), ended: "dead" });
     }
     counts.scan_duration_ms = Math.round(clock.mono_ms() - started_ms);

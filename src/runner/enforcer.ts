@@ -67,6 +67,10 @@ const WAKE_UP = "SIGWINCH";
 /** Of the deadline in its file: written over, never moved. */
 const WIDTH = 16;
 
+export function enforcerFolder(worker_id: string): string {
+  return join(tmpdir(), `lease-${worker_id}.enforcer`);
+}
+
 export class Enforcer {
   readonly #folder: string;
   readonly #worker: ProcessIdentity;
@@ -75,7 +79,7 @@ export class Enforcer {
 
   /** `worker` is whose jobs they are: this process, unless a test has another. */
   constructor(worker_id: string, worker: ProcessIdentity = ownIdentity()) {
-    this.#folder = join(tmpdir(), `lease-${worker_id}.enforcer`);
+    this.#folder = enforcerFolder(worker_id);
     this.#worker = worker;
   }
 

@@ -3,8 +3,9 @@
  * all of it when told to, leaves nothing behind, and reads the result that it wrote. Knows no store and no lease.
  */
 
-import { isSettledWithin, type Clock } from "../core/clock.ts";
+import { every, isSettledWithin, type Clock } from "../core/clock.ts";
 import { errorText, LeaseError } from "../core/errors.ts";
+import { endOfChild } from "../platform/machine.ts";
 import type { Child, SpawnOptions, Stream } from "../platform/platform.ts";
 import type { Fence } from "./fence.ts";
 import { groupLives } from "./group.ts";
@@ -53,6 +54,7 @@ const LEFTOVER_GRACE_MS = 1_000;
 /** How long a stream that some escaped daemon keeps open is read on after the group is gone. */
 const DRAIN_MS = 200;
 const LOOK_EVERY_MS = 20;
+const SECOND_LOOK_MS = 1_000;
 /** What the machine has too little of for the moment: another try may find it, so this is no verdict on the program. */
 const SCARCE: ReadonlySet<unknown> = new Set(["EMFILE", "ENFILE", "EAGAIN", "ENOMEM"]);
 
@@ -112,7 +114,7 @@ export class ProgramRun implements JobRun {
     if (this.#killed) this.#fence.kill(child.pid);
     else if (this.#stopped) this.#fence.ask(child.pid);
     this.#events.started(child.pid);
-    const exit = await child.exited;
+    const exit = await this.#exitOf(child);
     this.#exited = true;
     this.#over.resolve();
     if (this.#fence.lives(child.pid)) await this.#endLeftovers(child.pid, exit.exit_code === 0 ? program.name : null);
@@ -122,6 +124,21 @@ export class ProgramRun implements JobRun {
     const { result_path, result_limit_bytes } = program;
     const output = await readResult(result_path, result_limit_bytes, (text) => this.#events.warn(text));
     return { ...describe(exit.exit_code, exit.signal), output };
+  }
+
+  /** The runtime may lose the end of a child: then the kernel still knows it, and the slot must not wait for ever. */
+  async #exitOf(child: Child): Child["exited"] {
+    const second_opinion = Promise.withResolvers<Awaited<Child["exited"]>>();
+    let seen = 0;
+    const cancel = every(this.#clock, SECOND_LOOK_MS, () => {
+      const end = endOfChild(child.pid);
+      seen = end === null ? 0 : seen + 1;
+      // Once may be the moment between the end and the runtime's word of it.
+      if (end !== null && seen >= 3) second_opinion.resolve(end);
+    });
+    const exit = await Promise.race([child.exited, second_opinion.promise]);
+    cancel();
+    return exit;
   }
 
   /**
@@ -176,5 +193,6 @@ function startFailure(error: unknown): Outcome {
 function describe(exit_code: number | null, signal: string | null): Omit<Outcome, "output"> {
   if (signal !== null) return { cause: "signal", exit_code: null, signal, error: `killed by ${signal}` };
   if (exit_code === 0) return { cause: "success", exit_code, signal, error: null };
+  if (exit_code === null) return { cause: "exit", exit_code, signal, error: "it ended, and nobody knows how" };
   return { cause: "exit", exit_code, signal, error: `exit code ${exit_code}` };
 }

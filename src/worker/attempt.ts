@@ -166,7 +166,8 @@ export class Attempt {
 
   /** Null when there is nothing to run any more: a stop may have come before, or the end of the lease. */
   #start(): JobRun | null {
-    if (this.lease.remaining() <= 0) this.#lose("it ran out before the start");
+    if (this.lease.remaining() <= 0)
+      this.#stop ??= { cause: "returned", why: "the lease ran out before it was started" };
     if (this.#stop !== null) return null;
     const { clock, store_url, log_dir = null, handler = [] } = this.#options;
     const { job, grant } = this.lease;

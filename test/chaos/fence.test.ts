@@ -114,3 +114,16 @@ describe("a worker that is stopped by a signal", () => {
     });
   test("has its job killed before the lease is over, and does not count it as a success", killed, WITHIN_MS);
 });
+
+describe("a worker that was killed", () => {
+  test("has its temporary folders removed by the next sweep on the machine", () =>
+    inSite(async (site) => {
+      const id = await site.script([], "echo ready; exec sleep 300");
+      const worker = await site.workerReady();
+      await site.childOf(id);
+      await until("its folders are there", async () => readdirSync(site.path("tmp")).length === 2);
+      await worker.end("SIGKILL");
+      expect((await site.run(["watchdog", "--once"])).code).toBe(0);
+      expect(readdirSync(site.path("tmp"))).toEqual([]);
+    }));
+});
