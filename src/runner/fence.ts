@@ -22,6 +22,7 @@ import {
   moveMembers,
   removeCgroup,
 } from "../platform/cgroup.ts";
+import { processGroup } from "../platform/machine.ts";
 import { askToEnd, groupLives, signalGroup } from "./group.ts";
 
 export interface Fence {
@@ -34,8 +35,8 @@ export interface Fence {
   kill(leader: number): void;
   /** What is left is no longer part of the job. */
   letGo(name: string): void;
-  /** Nothing of the job is left: the next one may have it. */
-  release(): void;
+  /** Nothing of the job is left: the next one may have it, unless something was killed in it. */
+  release(options: { killed: boolean }): void;
 }
 
 export const GROUP_FENCE: Fence = {
@@ -77,20 +78,26 @@ export class Fences {
   }
 
   #cgroupFence(folder: string, path: string): Fence {
+    let released = false;
     return {
       cgroup: path,
-      lives: () => isPopulated(path),
+      lives: () => !released && isPopulated(path),
       ask(leader) {
+        if (released) return;
         askToEnd(leader);
-        for (const pid of cgroupMembers(path)) signal(pid);
+        for (const pid of cgroupMembers(path)) if (processGroup(pid) !== leader) signal(pid);
       },
-      kill: () => void killCgroup(path),
+      // Once it is released somebody else's job may be in it.
+      kill: () => void (released || killCgroup(path)),
       letGo(name) {
         const home = makeCgroup(folder, name);
         if (home !== null) moveMembers(path, home);
       },
-      release: () => {
-        if (!isPopulated(path)) this.#free.push(path);
+      release: ({ killed }) => {
+        released = true;
+        // Some kernels kill whatever is born in a group that was killed as a whole before.
+        if (killed) removeCgroup(path);
+        else if (!isPopulated(path)) this.#free.push(path);
       },
     };
   }

@@ -119,7 +119,7 @@ export class ProgramRun implements JobRun {
     this.#over.resolve();
     if (this.#fence.lives(child.pid)) await this.#endLeftovers(child.pid, exit.exit_code === 0 ? program.name : null);
     this.#cancelKill?.();
-    this.#fence.release();
+    this.#fence.release({ killed: this.#killed || exit.signal === "SIGKILL" });
     await this.#drain(child);
     const { result_path, result_limit_bytes } = program;
     const output = await readResult(result_path, result_limit_bytes, (text) => this.#events.warn(text));

@@ -76,8 +76,6 @@ type Stop = "silent" | "timeout" | "cancelled" | "returned" | "lost";
 
 /** A job that lives longer than this has its process noted in the store at once, a shorter one when it ends. */
 const NOTE_AFTER_MS = 50;
-/** How often the end of its lease is compared with what the enforcer knows. */
-const CONFIRM_EVERY_MS = 500;
 const NEVER_RAN: Outcome = { cause: "exit", exit_code: null, signal: null, error: null, output: null };
 
 export class Attempt {
@@ -290,30 +288,19 @@ export class Attempt {
 
   /** A worker that is stopped, or stuck, can't kill its job in time: somebody else does, unless told of a later end. */
   #confirm(leader: ProcessIdentity): void {
-    const { clock } = this.#options;
     const { lease } = this;
     const { enforcer } = this.#owner;
+    const name = `${lease.job.id}-${lease.token}`;
     const cgroup = this.#fence?.cgroup ?? null;
     const culprit = cgroup === null ? { leader } : { cgroup };
-    let told_ms = -Infinity;
-    const confirm = () => {
-      const left_ms = lease.remaining() - fenceMargin(lease.lease_ms) / 2;
-      const end_ms = clock.mono_ms() + left_ms;
-      if (Math.abs(end_ms - told_ms) < CONFIRM_EVERY_MS / 10) return;
-      told_ms = end_ms;
-      if (!enforcer.confirm(this.#name, culprit, left_ms)) {
-        this.#say(
-          "warn",
-          "nobody would stop it if this worker were frozen: /bin/sh or the temporary folder is missing",
-        );
-      }
-    };
-    confirm();
-    this.#cancelTimers.push(every(clock, CONFIRM_EVERY_MS, confirm), () => enforcer.release(this.#name));
-  }
-
-  get #name(): string {
-    return `${this.lease.job.id}-${this.lease.token}`;
+    const confirm = () => enforcer.confirm(name, culprit, lease.remaining() - fenceMargin(lease.lease_ms) / 2);
+    if (!confirm())
+      this.#say("warn", "nobody could stop it if this worker were frozen: there is no /bin/sh, or no room");
+    lease.onExtended = confirm;
+    this.#cancelTimers.push(() => {
+      lease.onExtended = () => {};
+      enforcer.release(name);
+    });
   }
 
   #printed(stream: Stream, bytes: Uint8Array): void | Promise<void> {

@@ -38,9 +38,12 @@ test("one that lives is left alone however often it is looked at", async () => {
 
 test("a zombie tells how it ended", async () => {
   // The shell becomes a program that never waits for its children.
-  const parent = Bun.spawn(["sh", "-c", "sh -c 'exit 7' & echo $!; sh -c 'kill -TERM $$' & echo $!; exec sleep 60"], {
-    stdout: "pipe",
-  });
+  const parent = Bun.spawn(
+    ["sh", "-c", "sh -c 'sleep 0.1; exit 7' & echo $!; sh -c 'sleep 0.1; kill -TERM $$' & echo $!; exec sleep 60"],
+    {
+      stdout: "pipe",
+    },
+  );
   pids.push(parent.pid);
   let said = "";
   for await (const piece of parent.stdout) {
