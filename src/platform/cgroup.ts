@@ -6,6 +6,7 @@
 
 import { mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import process from "node:process";
 
 /** The folder of the control group that this process is in; null where there is none. */
 function ownFolder(): string | null {
@@ -45,6 +46,12 @@ export function makeCgroupFolder(name: string): string | null {
   if (writeText(join(folder, "cgroup.kill"), "1")) return folder;
   removeCgroup(folder);
   return null;
+}
+
+/** Whether `makeCgroupFolder` would answer one. */
+export function hasCgroups(): boolean {
+  const folder = makeCgroupFolder(`lease-trial-${process.pid}`);
+  return folder !== null && removeCgroup(folder);
 }
 
 /** One more within a folder; null when the kernel has no room for it. */

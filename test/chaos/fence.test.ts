@@ -3,12 +3,11 @@
 import { describe, expect, test } from "bun:test";
 import { existsSync, readdirSync } from "node:fs";
 import process from "node:process";
-import { makeCgroupFolder, removeCgroup } from "../../src/platform/cgroup.ts";
+import { cgroupFolders, hasCgroups } from "../../src/platform/cgroup.ts";
 import { inSite, until, type Site } from "../support/process.ts";
 
-const trial = makeCgroupFolder(`lease-trial-${process.pid}`);
-if (trial === null) console.warn("SKIPPED: test/chaos/fence.test.ts needs a cgroup v2 that we may divide");
-else removeCgroup(trial);
+const possible = hasCgroups();
+if (!possible) console.warn("SKIPPED: test/chaos/fence.test.ts needs a cgroup v2 that we may divide");
 
 const WITHIN_MS = 30_000;
 
@@ -28,7 +27,7 @@ function isRunning(pid: number): boolean {
 const BESIDE = "for pid in $(cat escaped 2>/dev/null); do readlink /proc/$pid/exe >> beside; done";
 
 const scenario = (title: string, body: (site: Site) => Promise<void>) =>
-  test.skipIf(trial === null)(
+  test.skipIf(!possible)(
     title,
     () =>
       inSite(async (site) => {
@@ -82,17 +81,23 @@ describe("a process that left its job's group, session and environment", () => {
     expect(alive(site)).not.toEqual(expect.arrayContaining(first));
   });
 
-  test.skipIf(trial === null)("costs nothing afterwards: a worker leaves no control groups behind", () =>
+  test.skipIf(!possible)("costs nothing afterwards: a worker leaves no control groups behind", () =>
     inSite(async (site) => {
-      const own = async () =>
-        readdirSync(trial?.replace(/\/[^/]*$/, "") ?? "").filter((name) => name.startsWith("lease-"));
-      const before = await own();
+      const before = cgroupFolders("lease-");
       for (let index = 0; index < 5; index++) await site.enqueue([], "true");
       expect((await site.run(["worker", "--until-empty", "-j", "2"])).code).toBe(0);
-      expect(await own()).toEqual(before);
+      expect(cgroupFolders("lease-")).toEqual(before);
     }),
   );
 });
+
+test("doctor says which fence is in force", () =>
+  inSite(async (site) => {
+    await site.enqueue([], "true");
+    const value = possible ? /^cgroup v2/ : /^process group and marks/;
+    const { findings } = JSON.parse((await site.run(["doctor", "--json"])).stdout);
+    expect(findings).toContainEqual(expect.objectContaining({ name: "fence", value: expect.stringMatching(value) }));
+  }));
 
 describe("a worker that is stopped by a signal", () => {
   const killed = () =>
