@@ -4,7 +4,7 @@
  * not let us have any.
  */
 
-import { mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
+import { accessSync, constants, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import process from "node:process";
 
@@ -38,6 +38,8 @@ export function makeCgroupFolder(name: string): string | null {
   if (own === null) return null;
   const folder = join(own, name);
   try {
+    // Whoever starts something in another group must be allowed to move processes out of this one.
+    accessSync(join(own, "cgroup.procs"), constants.W_OK);
     mkdirSync(folder);
   } catch {
     return null;

@@ -7,7 +7,7 @@ import { every, isSettledWithin, type Clock } from "../core/clock.ts";
 import { errorText, LeaseError } from "../core/errors.ts";
 import { endOfChild } from "../platform/machine.ts";
 import type { Child, SpawnOptions, Stream } from "../platform/platform.ts";
-import type { Fence } from "./fence.ts";
+import { GROUP_FENCE, type Fence } from "./fence.ts";
 import { groupLives } from "./group.ts";
 import { readResult } from "./result_file.ts";
 import { start } from "./start.ts";
@@ -34,7 +34,8 @@ export interface JobRun {
 
 /** What whoever runs a job tells about it. */
 export interface RunEvents {
-  started(pid: number): void;
+  /** `cgroup` is the control group that it was born in, if any. */
+  started(pid: number, cgroup: string | null): void;
   /** The bytes are only valid during the call; a promise holds back more until it is settled. */
   printed(stream: Stream, bytes: Uint8Array): void | Promise<void>;
   warn(text: string): void;
@@ -65,7 +66,7 @@ export class ProgramRun implements JobRun {
   readonly #clock: Clock;
   readonly #events: RunEvents;
   readonly #over = Promise.withResolvers<void>();
-  readonly #fence: Fence;
+  #fence: Fence;
   #child: Child | null = null;
   #stopped = false;
   #exited = false;
@@ -106,14 +107,14 @@ export class ProgramRun implements JobRun {
     let child: Child;
     try {
       const onOutput: SpawnOptions["onOutput"] = (stream, bytes) => this.#held(this.#events.printed(stream, bytes));
-      child = await start({ ...program, cgroup: this.#fence.cgroup, onOutput });
+      child = await this.#start({ ...program, onOutput });
     } catch (error) {
       return startFailure(error);
     }
     this.#child = child;
     if (this.#killed) this.#fence.kill(child.pid);
     else if (this.#stopped) this.#fence.ask(child.pid);
-    this.#events.started(child.pid);
+    this.#events.started(child.pid, this.#fence.cgroup);
     const exit = await this.#exitOf(child);
     this.#exited = true;
     this.#over.resolve();
@@ -124,6 +125,19 @@ export class ProgramRun implements JobRun {
     const { result_path, result_limit_bytes } = program;
     const output = await readResult(result_path, result_limit_bytes, (text) => this.#events.warn(text));
     return { ...describe(exit.exit_code, exit.signal), output };
+  }
+
+  /** Where nothing can be born in a control group after all, the fence must not be what keeps a job from running. */
+  async #start(options: SpawnOptions): Promise<Child> {
+    const { cgroup } = this.#fence;
+    if (cgroup === null) return start(options);
+    try {
+      return await start({ ...options, cgroup });
+    } catch {
+      this.#fence.release({ killed: true });
+      this.#fence = GROUP_FENCE;
+      return start(options);
+    }
   }
 
   /** The runtime may lose the end of a child: then the kernel still knows it, and the slot must not wait for ever. */

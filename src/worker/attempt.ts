@@ -25,8 +25,8 @@ import { bootId, identify } from "../platform/machine.ts";
 import type { Stream } from "../platform/platform.ts";
 import { killLeftovers, leftoverName, LeftoverSearch } from "../recovery/leftovers.ts";
 import { jobEnvironment, jobVariables } from "../runner/environment.ts";
-import type { Enforcer } from "../runner/enforcer.ts";
-import type { Fence, Fences } from "../runner/fence.ts";
+import type { Culprit, Enforcer } from "../runner/enforcer.ts";
+import type { Fences } from "../runner/fence.ts";
 import { LogCapture } from "../runner/log/capture.ts";
 import { LogFile } from "../runner/log/file.ts";
 import { LAST_LINES, LineCounter, Tail } from "../runner/log/tail.ts";
@@ -96,7 +96,6 @@ export class Attempt {
   readonly #extension_trouble: RepeatedTrouble;
   #file: LogFile | null = null;
   #run: JobRun | null = null;
-  #fence: Fence | null = null;
   #silence: SilenceWatch | null = null;
   #process: ProcessIdentity | null = null;
   #stop: { cause: Stop; why: string } | null = null;
@@ -182,13 +181,13 @@ export class Attempt {
       env: jobEnvironment(job.env, jobVariables({ job, worker_id, store_url, store_id, checkpoint, output_path })),
       input: job.input,
       pty: job.settings.pty,
-      fence: (this.#fence = this.#owner.fences.take()),
+      fence: this.#owner.fences.take(),
       name: leftoverName(this.#owner.store_id, job.id, job.token),
       result_path: output_path,
       result_limit_bytes: job.settings.output_limit_bytes,
     };
     this.#run = new ProgramRun(program, clock, {
-      started: (pid) => this.#started(pid),
+      started: (pid, cgroup) => this.#started(pid, cgroup),
       printed: (stream, bytes) => this.#printed(stream, bytes),
       warn: (text) => this.#say("warn", text),
     });
@@ -270,7 +269,7 @@ export class Attempt {
     return release;
   }
 
-  #started(pid: number): void {
+  #started(pid: number, cgroup: string | null): void {
     const { clock } = this.#options;
     const { store } = this.#owner.manager;
     const { job, token } = this.lease;
@@ -280,19 +279,17 @@ export class Attempt {
     const noteProcess = () => {
       this.#process = identify(pid);
       store.noteProcess([{ id: job.id, token, ...this.#process }]).catch(() => {});
-      this.#confirm(this.#process);
+      this.#confirm(cgroup === null ? { leader: this.#process } : { cgroup });
     };
     this.#cancelTimers.push(clock.after(NOTE_AFTER_MS, noteProcess));
     if (this.#beat === "timer") this.#cancelTimers.push(every(clock, this.#interval_ms, () => this.#heartbeat.beat()));
   }
 
   /** A worker that is stopped, or stuck, can't kill its job in time: somebody else does, unless told of a later end. */
-  #confirm(leader: ProcessIdentity): void {
+  #confirm(culprit: Culprit): void {
     const { lease } = this;
     const { enforcer } = this.#owner;
     const name = `${lease.job.id}-${lease.token}`;
-    const cgroup = this.#fence?.cgroup ?? null;
-    const culprit = cgroup === null ? { leader } : { cgroup };
     const confirm = () => enforcer.confirm(name, culprit, lease.remaining() - fenceMargin(lease.lease_ms) / 2);
     if (!confirm())
       this.#say("warn", "nobody could stop it if this worker were frozen: there is no /bin/sh, or no room");
