@@ -142,7 +142,9 @@ function broken(problem: string): Finding {
 }
 
 const NOT_SETTINGS = new Set(
-  "CONFIG JOB_ID ATTEMPT TOKEN QUEUE TASK KEY WORKER_ID CHECKPOINT OUTPUT".split(" ").map((name) => `LEASE_${name}`),
+  "CONFIG JOB_ID ATTEMPT TOKEN QUEUE TASK KEY STORE_ID WORKER_ID CHECKPOINT OUTPUT"
+    .split(" ")
+    .map((name) => `LEASE_${name}`),
 );
 
 /** Variables that look like settings and are none: most likely a slip. */

@@ -10,6 +10,7 @@ import type { Scaling } from "../core/scaling.ts";
 import { COUNT, DURATION, FOLDER, GRACE, integer, LEASE, NAME, QUEUE, TASK } from "../core/values.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
 import { WorkerPool } from "../worker/pool.ts";
+import { whatIsLeft } from "../worker/until_empty.ts";
 import type { Report } from "../core/report.ts";
 import type { Store } from "../store/store.ts";
 import { visible } from "../view/text.ts";
@@ -19,7 +20,7 @@ import { isTerminal, wantsColor, withStore } from "../cli/io.ts";
 import { flagName, LOG_FORMAT_FLAG, section, valueFlag } from "../cli/flags.ts";
 import { roleLog } from "../cli/role_log.ts";
 import { ProgressDisplay } from "../cli/progress.ts";
-import { onSignals } from "../cli/signals.ts";
+import { onSignals, signalCode } from "../cli/signals.ts";
 
 const MOST_SLOTS = 10_000;
 const SLOTS = integer({ min: 1, max: MOST_SLOTS });
@@ -55,7 +56,7 @@ export default command({
       once: { type: "boolean", description: "End after one job" },
       until_empty: { type: "boolean", description: "End when nothing is left to do" },
       max_jobs: valueFlag(COUNT, "End after so many jobs"),
-      drain: valueFlag(DURATION, "On TERM or INT, time for running jobs to end before they are returned", {
+      drain: valueFlag(DURATION, "On TERM, INT or HUP, time for running jobs to end before they are returned", {
         fallback: "30s",
       }),
       grace: valueFlag(GRACE, "Between TERM and KILL when a job is stopped", { fallback: "10s" }),
@@ -79,8 +80,12 @@ export default command({
     {
       title: "Signals",
       rows: [
-        ["TERM, INT", "take no more jobs, let the running ones end (--drain), then return them; again: don't wait"],
+        [
+          "TERM, INT, HUP",
+          "take no more jobs, let the running ones end (--drain), then return them; again: don't wait",
+        ],
         ["QUIT", "kill and return the running jobs at once"],
+        ["TSTP (Ctrl-Z)", "refused: jobs would run on without their worker"],
       ],
     },
   ],
@@ -88,6 +93,7 @@ export default command({
     ["0", "stopped, or nothing left to do"],
     ["1", "with --once, --until-empty or --max-jobs: a job it ran failed"],
     ["125", "the store could not be used"],
+    ["128+n", "the same: signal n ended it while there was work left"],
   ],
   run: async ({ args, lists, rest, io }) => {
     const { lease = null, interval = null, grace = DEFAULT_KILL_GRACE_MS, drain: drain_ms = 30_000 } = args;
@@ -127,15 +133,18 @@ export default command({
         until_empty: args.until_empty || args.once,
         max_jobs,
       });
-      const release = endOnSignals(pool, drain_ms, display?.report ?? report);
+      const signals = endOnSignals(pool, drain_ms, display?.report ?? report);
       try {
         await pool.start();
         display?.start(pool);
         await pool.finished;
       } finally {
-        release();
+        signals.release();
         await display?.stop();
       }
+      // Whoever waits for the queue to be empty must not go on as if it were.
+      const ended_by = ends ? signals.first() : null;
+      if (ended_by !== null && (await whatIsLeft(store, served, null)) !== "nothing") return signalCode(ended_by);
       const { completed, failed, other } = pool.statistics();
       const hint = ends && completed + failed + other === 0 ? await otherQueues(store, served.queues) : null;
       if (hint !== null && drawn) io.stderr(`lease: ${visible(hint)}\n`);
@@ -168,16 +177,28 @@ function scalingOf(args: Readonly<Record<ScalingFlag, number | undefined>>): Sca
   return { min, max, up_at: scale_up_at, down_after_ms: scale_down_after };
 }
 
-function endOnSignals(pool: WorkerPool, drain_ms: number, report: Report): () => void {
-  let asked = false;
-  const end = () => {
+const NO_STOP =
+  "not stopped: jobs would run on without their worker; to hold them back, lease pause the queue, to end, press Ctrl-C";
+
+/** HUP is what a worker hears when the terminal or the ssh session that it was started in is closed. */
+function endOnSignals(pool: WorkerPool, drain_ms: number, report: Report) {
+  let first: NodeJS.Signals | null = null;
+  const end = (signal: NodeJS.Signals) => {
+    const asked = first !== null;
+    first ??= signal;
+    if (signal === "SIGQUIT") return pool.abort();
     const { processing, draining } = pool.statistics().slots;
     const running = processing + draining;
     const jobs = running === 1 ? "1 job" : `${running} jobs`;
     const draining_text = `draining: ${jobs} may run on for ${formatDuration(drain_ms)}; the same signal again stops them`;
     if (running > 0) report("info", asked ? `stopping ${jobs}, back to the queue` : draining_text);
     pool.stop(asked ? 0 : drain_ms);
-    asked = true;
   };
-  return onSignals(["SIGTERM", "SIGINT", "SIGQUIT"], (signal) => (signal === "SIGQUIT" ? pool.abort() : end()));
+  const ending = onSignals(["SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"], end);
+  const stopping = onSignals(["SIGTSTP"], () => report("warn", NO_STOP));
+  const release = () => {
+    ending();
+    stopping();
+  };
+  return { release, first: () => first };
 }

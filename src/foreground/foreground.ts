@@ -15,6 +15,8 @@ import { LeaseManager } from "../leasing/manager.ts";
 import { host } from "../platform/machine.ts";
 import type { Stream } from "../platform/platform.ts";
 import { RecoverySweep } from "../recovery/sweep.ts";
+import { Enforcer } from "../runner/enforcer.ts";
+import { Fences } from "../runner/fence.ts";
 import { ResultFolder } from "../runner/result_file.ts";
 import type { Store } from "../store/store.ts";
 import { NOT_STARTED } from "../worker/acquire_ahead.ts";
@@ -76,10 +78,16 @@ export class Foreground {
     this.#manager = new LeaseManager({ store, clock, random, host, worker_id, lease_ms: times.lease_ms });
     const { sweep_grace_ms: grace_ms, sweep_every_ms: every_ms } = times;
     this.#sweep = new RecoverySweep({ store, clock, random, report, store_url, grace_ms, every_ms });
+    const registration = this.#registration;
     this.#owner = {
       manager: this.#manager,
+      get store_id() {
+        return registration.store_id;
+      },
       logs: new LogFlusher(store, clock),
       results: new ResultFolder(worker_id),
+      fences: new Fences(worker_id),
+      enforcer: new Enforcer(worker_id),
       settleWithin: () => 0,
       givesUpSettles: () => false,
       printed: options.print,
@@ -150,6 +158,8 @@ export class Foreground {
     if (this.#granted !== null) await this.#refuse(this.#granted);
     if (this.#registered === null) return;
     this.#owner.results.remove();
+    this.#owner.fences.end();
+    await this.#owner.enforcer.end();
     await this.#registration.end().catch(() => {});
   }
 

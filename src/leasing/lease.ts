@@ -31,6 +31,8 @@ export class Lease {
   /** As the store wrote it. */
   expires_at_ms: number;
   cancel_requested = false;
+  /** Told of every later end. */
+  onExtended: () => void = () => {};
   readonly #clock: Clock;
   #sent: Instant;
   readonly #shares_clock: boolean;
@@ -57,6 +59,7 @@ export class Lease {
     this.#steady_ms = 0;
     this.#valid_ms = valid_ms;
     this.expires_at_ms = expires_at_ms;
+    this.onExtended();
   }
 
   /** How much longer the holder may act; zero or less: not at all. */

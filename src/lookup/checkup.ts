@@ -2,6 +2,7 @@
 
 import { formatDuration } from "../core/duration.ts";
 import type { QueueCount, WorkerRecord } from "../core/records.ts";
+import { hasCgroups } from "../platform/cgroup.ts";
 import { host, isProvenDead, runningFor_ms } from "../platform/machine.ts";
 import type { ExpiredLease, Finding } from "../store/queries.ts";
 import type { Store } from "../store/store.ts";
@@ -30,10 +31,20 @@ export async function checkup(store: Store, wall_ms: number): Promise<Finding[]>
   const alive = present.filter((worker) => !dead.includes(worker));
   return [
     clock({ now_ms, wall_ms, latest_ms, workers: alive }),
+    fence(),
     staleLeases(expired, now_ms),
     ...lostWorkers(alive, dead, now_ms),
     ...waiting(counts, paused, alive),
   ];
+}
+
+/** What stopping a job reaches when a worker is started as this command was. */
+function fence(): Finding {
+  if (hasCgroups()) return okFinding("fence", "cgroup v2: all processes of a job are stopped with it");
+  const value = "process group and marks: a process that leaves its job's group and environment outlives it";
+  const advice =
+    "run workers as root, or in a delegated cgroup: systemd-run --user --scope -p Delegate=yes lease worker";
+  return { name: "fence", level: "warn", value, advice };
 }
 
 export function okFinding(name: string, value: string): Finding {

@@ -33,9 +33,14 @@ function start(options: SpawnOptions, stdout: "pipe" | number, stderr: "pipe" | 
     stdout,
     stderr,
     detached: true,
+    ...inCgroup(options),
     // Else it begins to read before it is asked to, without bounds.
     lazy: true,
   });
+}
+
+function inCgroup({ cgroup = null }: SpawnOptions) {
+  return cgroup === null ? {} : { cgroup };
 }
 
 function readLate(child: Bun.Subprocess, pipes: Pipes, { onOutput }: SpawnOptions): Child {
@@ -115,6 +120,7 @@ export function spawnInTerminal(options: SpawnOptions): Child {
   const child = Bun.spawn([...options.argv], {
     cwd: options.cwd,
     env: { TERM: "xterm-256color", ...options.env },
+    ...inCgroup(options),
     terminal: {
       cols: PTY_COLUMNS,
       rows: PTY_ROWS,

@@ -1,6 +1,7 @@
 /** The platform on Deno: `node:sqlite`, `node:child_process`; it has no terminals to give. */
 
 import { spawn } from "node:child_process";
+import { writeFileSync } from "node:fs";
 import process from "node:process";
 import { DatabaseSync } from "node:sqlite";
 import { deflateRawSync, inflateRawSync } from "node:zlib";
@@ -65,6 +66,8 @@ export const platform: Platform = {
     child.once("error", started.reject);
     child.once("spawn", started.resolve);
     await started.promise;
+    // Deno starts nothing in a control group: it is moved there right after its birth.
+    if (options.cgroup) writeFileSync(`${options.cgroup}/cgroup.procs`, String(child.pid));
     return { pid: child.pid as number, exited: exited.promise, drained, abandonOutput };
   },
 };

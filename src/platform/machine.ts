@@ -3,7 +3,7 @@
  */
 
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
-import { hostname } from "node:os";
+import { constants, hostname } from "node:os";
 import process from "node:process";
 import type { MachineTime } from "../core/clock.ts";
 import type { ProcessIdentity } from "../core/records.ts";
@@ -11,7 +11,7 @@ import type { ProcessIdentity } from "../core/records.ts";
 export const host = hostname();
 
 function machineBoot(): string {
-  return readOrNull("/proc/sys/kernel/random/boot_id")?.trim() ?? "unknown";
+  return readOrNull("/proc/sys/kernel/random/boot_id")?.trim() ?? UNKNOWN;
 }
 
 let boot_id: string | undefined;
@@ -19,15 +19,34 @@ let boot_id: string | undefined;
 /**
  * Changes with every boot, so that a pid noted before one is never taken for a process after it. Names the namespace of
  * pids too: containers of one machine may share its name and its boot, and have other processes of that pid. And the
- * machine: two may have the same name, and the boot of the one says nothing about the other.
+ * machine: two may have the same name, and the boot of the one says nothing about the other. And the namespace of time,
+ * because the start of a process is another number in each.
  */
 export function bootId(): string {
-  const namespace = () => orNull(() => readlinkSync("/proc/self/ns/pid")) ?? "";
-  return (boot_id ??= `${machineBoot()}/${namespace()}/${readOrNull("/etc/machine-id")?.trim() ?? ""}`);
+  boot_id ??= [machineBoot(), namespace("pid"), readOrNull("/etc/machine-id")?.trim() ?? "", namespace("time")].join(
+    "/",
+  );
+  return boot_id;
 }
 
-const bootOf = (id: string): string => id.split("/", 1)[0] ?? id;
-const machineOf = (id: string): string => id.split("/")[2] ?? "";
+const UNKNOWN = "unknown";
+
+/** Empty where it can't be known. */
+function namespace(kind: "pid" | "time"): string {
+  return readlinkOrNull(`/proc/self/ns/${kind}`) ?? "";
+}
+
+interface Surroundings {
+  boot: string;
+  pids: string;
+  machine: string;
+  times: string;
+}
+
+function surroundings(id: string): Surroundings {
+  const [boot = "", pids = "", machine = "", times = ""] = id.split("/");
+  return { boot, pids, machine, times };
+}
 
 /** What processes of one machine can compare to notice that its clock was set, or that it slept. */
 export function machineTime(): MachineTime {
@@ -44,19 +63,61 @@ interface ProcessStat {
   started: number;
 }
 
-/** What the kernel knows of a process; null when there is none, or only its zombie. */
-function processStat(pid: number | string): ProcessStat | null {
-  const stat = readOrNull(`/proc/${pid}/stat`);
+/** Whether the pids of /proc are ours: it may be that of another container, or none at all. */
+let proc_is_ours: boolean | undefined;
+
+function procIsOurs(): boolean {
+  proc_is_ours ??= readlinkOrNull("/proc/self") === String(process.pid);
+  return proc_is_ours;
+}
+
+/** What the kernel tells of a process; null when there is none, or when it does not tell us. */
+function processStat(pid: number | string): (ProcessStat & { zombie: boolean }) | null {
+  const stat = procIsOurs() ? readOrNull(`/proc/${pid}/stat`) : null;
   if (stat === null) return null;
   // The command name, second field, may itself contain spaces and brackets: count from behind its last bracket.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  if (fields[0] === "Z" || fields[0] === "X") return null;
-  return { group: Number(fields[2]), started: Number(fields[19]) };
+  const zombie = fields[0] === "Z" || fields[0] === "X";
+  return { group: Number(fields[2]), started: Number(fields[19]), zombie };
+}
+
+/** The same of one that lives. */
+function livingStat(pid: number | string): ProcessStat | null {
+  const stat = processStat(pid);
+  return stat === null || stat.zombie ? null : stat;
+}
+
+/** Whether there is a process of that number, or the zombie of one: asked of the kernel, not of what /proc shows. */
+function exists(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    // It is there, and somebody else's.
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}
+
+const SIGNAL_NAMES = new Map(Object.entries(constants.signals).map(([name, number]) => [number, name]));
+
+/**
+ * How a child of ours ended that nobody has waited for yet, as the kernel tells it of a zombie; null while it lives, or
+ * when nothing can be told. Where it is gone altogether, nobody knows any more.
+ */
+export function endOfChild(pid: number): { exit_code: number | null; signal: string | null } | null {
+  if (!procIsOurs()) return null;
+  if (!exists(pid)) return { exit_code: null, signal: null };
+  const stat = readOrNull(`/proc/${pid}/stat`);
+  const fields = stat?.slice(stat.lastIndexOf(")") + 2).split(" ") ?? [];
+  if (fields[0] !== "Z") return null;
+  const status = Number(fields[49]);
+  const number = status & 0x7f;
+  return { exit_code: number === 0 ? status >> 8 : null, signal: SIGNAL_NAMES.get(number) ?? null };
 }
 
 /** The start time stays 0 where the system does not tell it: nothing can be proven about such a process. */
 export function identify(pid: number): ProcessIdentity {
-  return { boot_id: bootId(), pid, pid_started: processStat(pid)?.started ?? 0 };
+  return { boot_id: bootId(), pid, pid_started: livingStat(pid)?.started ?? 0 };
 }
 
 export function ownIdentity(): ProcessIdentity {
@@ -68,12 +129,12 @@ export function ownIdentity(): ProcessIdentity {
  * Null where the system does not tell.
  */
 export function groupMembers(group: number): number[] | null {
-  return livingProcesses()?.filter((pid) => processStat(pid)?.group === group) ?? null;
+  return livingProcesses()?.filter((pid) => livingStat(pid)?.group === group) ?? null;
 }
 
 /** The group that a process belongs to; null when it is gone. */
 export function processGroup(pid: number): number | null {
-  return processStat(pid)?.group ?? null;
+  return livingStat(pid)?.group ?? null;
 }
 
 /** The environment of every process that this user may look into, as `NAME=value` texts. */
@@ -89,20 +150,25 @@ function livingProcesses(): number[] | null {
   return names?.filter((name) => /^\d+$/.test(name)).map(Number) ?? null;
 }
 
-/** True only with proof: on this boot of this machine the pid is gone, or belongs to a younger process. */
-export function isProvenDead(identity: ProcessIdentity): boolean {
-  if (bootOf(bootId()) === "unknown" || identity.pid_started === 0) return false;
-  // Of another container all that can be known from here is whether it is from before the last boot of this machine.
-  if (identity.boot_id !== bootId()) {
-    const here = machineOf(bootId()) !== "" && machineOf(identity.boot_id) === machineOf(bootId());
-    return here && bootOf(identity.boot_id) !== bootOf(bootId());
-  }
-  return processStat(identity.pid)?.started !== identity.pid_started;
+/**
+ * True only with proof: the machine was booted since, or on this boot nobody has the pid any more, or a younger process
+ * has it, or it is a zombie. What /proc does not show (hidepid, a subset of it) proves nothing, nor does a start that
+ * was read in another namespace of time.
+ */
+export function isProvenDead({ boot_id: id, pid, pid_started }: ProcessIdentity): boolean {
+  const [here, there] = [surroundings(bootId()), surroundings(id)];
+  if (here.boot === UNKNOWN || there.boot === UNKNOWN) return false;
+  if (here.boot !== there.boot) return here.machine !== "" && here.machine === there.machine;
+  if (here.machine !== there.machine || here.pids !== there.pids || here.pids === "") return false;
+  if (!exists(pid)) return true;
+  const stat = processStat(pid);
+  if (stat === null || pid_started === 0 || here.times !== there.times) return false;
+  return stat.zombie || stat.started !== pid_started;
 }
 
 /** True only with proof, too: of a process in another container neither this nor the opposite can be known. */
-export function isProvenAlive({ boot_id: boot, pid, pid_started }: ProcessIdentity): boolean {
-  return pid_started !== 0 && boot === bootId() && processStat(pid)?.started === pid_started;
+export function isProvenAlive({ boot_id: id, pid, pid_started }: ProcessIdentity): boolean {
+  return pid_started !== 0 && id === bootId() && livingStat(pid)?.started === pid_started;
 }
 
 /** Linux counts a process's start in hundredths of a second, whatever its own clock ticks at. */
@@ -115,6 +181,7 @@ export function runningFor_ms(identity: ProcessIdentity): number | null {
   return uptime_s * 1_000 - identity.pid_started * TICK_MS;
 }
 
+const readlinkOrNull = (path: string): string | null => orNull(() => readlinkSync(path));
 const readOrNull = (path: string): string | null => orNull(() => readFileSync(path, "latin1"));
 
 function orNull<T>(read: () => T): T | null {

@@ -36,6 +36,8 @@ export interface SpawnOptions {
   env: Readonly<Record<string, string>>;
   /** Written to the child's standard input, which is closed after it; null: nothing to read. */
   input: Uint8Array | null;
+  /** The control group that it is born in. */
+  cgroup?: string | null;
   /** Give the child a terminal instead of pipes; everything then arrives as stdout. */
   pty: boolean;
   /**

@@ -16,7 +16,7 @@ import type { RecoverRequest } from "../store/store.ts";
 import type { HousekeepingOptions } from "./housekeeping.ts";
 import { keepHouse } from "./housekeeping.ts";
 import { LAST_LINES, Tail } from "../runner/log/tail.ts";
-import { killLeftovers, MarkedLeftovers } from "./leftovers.ts";
+import { killLeftovers, LeftoverSearch, removeBelongings } from "./leftovers.ts";
 
 export interface RecoverySweepOptions extends HousekeepingOptions {
   clock: Clock;
@@ -148,6 +148,7 @@ export class RecoverySweep {
     }
     for (const worker of dead) {
       this.#options.report("warn", `worker ${worker.id} died without a word`);
+      removeBelongings(worker.id);
       await store.saveWorker({ ...worker, stopped_at_ms: await store.now(), ended: "dead" });
     }
     counts.scan_duration_ms = Math.round(clock.mono_ms() - started_ms);
@@ -161,10 +162,10 @@ export class RecoverySweep {
     const requests: RecoverRequest[] = [];
     // One moment for all, so that the store finds many that end alike.
     const now_ms = await this.#options.store.now();
-    const marked = new MarkedLeftovers(this.#options.store_url);
+    const search = new LeftoverSearch(await this.#options.store.storeId(), this.#options.store_url);
     for (const lease of page) {
       try {
-        counts.orphans_killed += await this.#clear(lease, marked);
+        counts.orphans_killed += await this.#clear(lease, search);
         const request = this.#decide(lease, now_ms);
         if (request !== null) requests.push(request);
       } catch (error) {
@@ -200,11 +201,12 @@ export class RecoverySweep {
   }
 
   /** Nothing of the old attempt may run when the next one starts. */
-  async #clear(lease: ExpiredLease, marked: MarkedLeftovers): Promise<number> {
+  async #clear(lease: ExpiredLease, search: LeftoverSearch): Promise<number> {
     const { job, attempt } = lease;
     if (attempt.host !== host) return 0;
-    const leftovers = { job: job.id, before_token: job.token + 1, process: attempt.process };
-    return killLeftovers(leftovers, marked, this.#options.clock, () => this.#isSame(lease));
+    const dead_worker = lease.holder_dead ? attempt.worker : null;
+    const leftovers = { job: job.id, before_token: job.token + 1, process: attempt.process, dead_worker };
+    return killLeftovers(leftovers, search, this.#options.clock, () => this.#isSame(lease));
   }
 
   #decide(lease: ExpiredLease, now_ms: number): RecoverRequest | null {

@@ -7,6 +7,8 @@ export interface JobVariables {
   job: Pick<Job, "id" | "token" | "queue" | "task" | "key">;
   worker_id: string;
   store_url: string;
+  /** What its processes are known by, whatever the store is called. */
+  store_id: string;
   /** The last progress checkpoint of earlier attempts. */
   checkpoint: string | null;
   output_path: string;
@@ -14,7 +16,7 @@ export interface JobVariables {
 
 /** Null: the variable is not set, even if the worker has it. */
 export function jobVariables(about: JobVariables): Record<string, string | null> {
-  const { job, worker_id, store_url, checkpoint, output_path } = about;
+  const { job, worker_id, store_url, store_id, checkpoint, output_path } = about;
   return {
     LEASE_JOB_ID: String(job.id),
     LEASE_ATTEMPT: String(job.token),
@@ -23,6 +25,7 @@ export function jobVariables(about: JobVariables): Record<string, string | null>
     LEASE_TASK: job.task,
     LEASE_KEY: job.key,
     LEASE_STORE: store_url,
+    LEASE_STORE_ID: store_id,
     LEASE_WORKER_ID: worker_id,
     LEASE_CHECKPOINT: checkpoint,
     LEASE_OUTPUT: output_path,

@@ -6,12 +6,16 @@ import { open, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
+export function resultFolder(worker_id: string): string {
+  return join(tmpdir(), `lease-${worker_id}`);
+}
+
 /** A worker's own folder for the files of its jobs. */
 export class ResultFolder {
   readonly #path: string;
 
   constructor(worker_id: string) {
-    this.#path = join(tmpdir(), `lease-${worker_id}`);
+    this.#path = resultFolder(worker_id);
   }
 
   make(): void {

@@ -1,12 +1,14 @@
 /**
- * Runs one program to its end: starts it in a session of its own, passes on what it prints, stops its whole group when
- * told to, leaves nothing of the group behind, and reads the result that it wrote. Knows no store and no lease.
+ * Runs one program to its end: starts it in a session of its own and within a fence, passes on what it prints, stops
+ * all of it when told to, leaves nothing behind, and reads the result that it wrote. Knows no store and no lease.
  */
 
-import { isSettledWithin, type Clock } from "../core/clock.ts";
+import { every, isSettledWithin, type Clock } from "../core/clock.ts";
 import { errorText, LeaseError } from "../core/errors.ts";
+import { endOfChild } from "../platform/machine.ts";
 import type { Child, SpawnOptions, Stream } from "../platform/platform.ts";
-import { askToEnd, groupLives, signalGroup } from "./group.ts";
+import { GROUP_FENCE, type Fence } from "./fence.ts";
+import { groupLives } from "./group.ts";
 import { readResult } from "./result_file.ts";
 import { start } from "./start.ts";
 
@@ -32,13 +34,17 @@ export interface JobRun {
 
 /** What whoever runs a job tells about it. */
 export interface RunEvents {
-  started(pid: number): void;
+  /** `cgroup` is the control group that it was born in, if any. */
+  started(pid: number, cgroup: string | null): void;
   /** The bytes are only valid during the call; a promise holds back more until it is settled. */
   printed(stream: Stream, bytes: Uint8Array): void | Promise<void>;
   warn(text: string): void;
 }
 
-export interface Program extends Omit<SpawnOptions, "onOutput"> {
+export interface Program extends Omit<SpawnOptions, "onOutput" | "cgroup"> {
+  fence: Fence;
+  /** What a daemon that outlives the job is called by. */
+  name: string;
   /** The file that LEASE_OUTPUT names. */
   result_path: string;
   result_limit_bytes: number;
@@ -49,6 +55,7 @@ const LEFTOVER_GRACE_MS = 1_000;
 /** How long a stream that some escaped daemon keeps open is read on after the group is gone. */
 const DRAIN_MS = 200;
 const LOOK_EVERY_MS = 20;
+const SECOND_LOOK_MS = 1_000;
 /** What the machine has too little of for the moment: another try may find it, so this is no verdict on the program. */
 const SCARCE: ReadonlySet<unknown> = new Set(["EMFILE", "ENFILE", "EAGAIN", "ENOMEM"]);
 
@@ -59,6 +66,7 @@ export class ProgramRun implements JobRun {
   readonly #clock: Clock;
   readonly #events: RunEvents;
   readonly #over = Promise.withResolvers<void>();
+  #fence: Fence;
   #child: Child | null = null;
   #stopped = false;
   #exited = false;
@@ -69,6 +77,7 @@ export class ProgramRun implements JobRun {
   constructor(program: Program, clock: Clock, events: RunEvents) {
     this.#clock = clock;
     this.#events = events;
+    this.#fence = program.fence;
     this.done = this.#run(program);
   }
 
@@ -76,9 +85,9 @@ export class ProgramRun implements JobRun {
     return this.#exited;
   }
 
-  /** TERM to the group, KILL after the grace. */
+  /** TERM to all of it, KILL after the grace. */
   stop(grace_ms: number | null): void {
-    if (!this.#stopped && this.#child !== null) askToEnd(this.#child.pid);
+    if (!this.#stopped && this.#child !== null) this.#fence.ask(this.#child.pid);
     this.#stopped = true;
     const kill_at_ms = grace_ms === null ? Infinity : this.#clock.mono_ms() + grace_ms;
     if (grace_ms === null || kill_at_ms >= this.#kill_at_ms) return;
@@ -87,47 +96,80 @@ export class ProgramRun implements JobRun {
     this.#cancelKill = this.#clock.after(grace_ms, () => this.kill());
   }
 
-  /** KILL to the group, at once. */
+  /** KILL to all of it, at once. */
   kill(): void {
     this.#killed = true;
     this.#cancelKill?.();
-    if (this.#child !== null) signalGroup(this.#child.pid, "SIGKILL");
+    if (this.#child !== null) this.#fence.kill(this.#child.pid);
   }
 
   async #run(program: Program): Promise<Outcome> {
     let child: Child;
     try {
       const onOutput: SpawnOptions["onOutput"] = (stream, bytes) => this.#held(this.#events.printed(stream, bytes));
-      child = await start({ ...program, onOutput });
+      child = await this.#start({ ...program, onOutput });
     } catch (error) {
       return startFailure(error);
     }
     this.#child = child;
-    if (this.#killed) signalGroup(child.pid, "SIGKILL");
-    else if (this.#stopped) askToEnd(child.pid);
-    this.#events.started(child.pid);
-    const exit = await child.exited;
+    if (this.#killed) this.#fence.kill(child.pid);
+    else if (this.#stopped) this.#fence.ask(child.pid);
+    this.#events.started(child.pid, this.#fence.cgroup);
+    const exit = await this.#exitOf(child);
     this.#exited = true;
     this.#over.resolve();
-    if (groupLives(child.pid)) await this.#endLeftovers(child.pid);
+    if (this.#fence.lives(child.pid)) await this.#endLeftovers(child.pid, exit.exit_code === 0 ? program.name : null);
     this.#cancelKill?.();
+    this.#fence.release({ killed: this.#killed || exit.signal === "SIGKILL" });
     await this.#drain(child);
     const { result_path, result_limit_bytes } = program;
     const output = await readResult(result_path, result_limit_bytes, (text) => this.#events.warn(text));
     return { ...describe(exit.exit_code, exit.signal), output };
   }
 
-  /** The job is over when its program is; its group must not go on without a lease. */
-  async #endLeftovers(pid: number): Promise<void> {
+  /** Where nothing can be born in a control group after all, the fence must not be what keeps a job from running. */
+  async #start(options: SpawnOptions): Promise<Child> {
+    const { cgroup } = this.#fence;
+    if (cgroup === null) return start(options);
+    try {
+      return await start({ ...options, cgroup });
+    } catch {
+      this.#fence.release({ killed: true });
+      this.#fence = GROUP_FENCE;
+      return start(options);
+    }
+  }
+
+  /** The runtime may lose the end of a child: then the kernel still knows it, and the slot must not wait for ever. */
+  async #exitOf(child: Child): Child["exited"] {
+    const second_opinion = Promise.withResolvers<Awaited<Child["exited"]>>();
+    let seen = 0;
+    const cancel = every(this.#clock, SECOND_LOOK_MS, () => {
+      const end = endOfChild(child.pid);
+      seen = end === null ? 0 : seen + 1;
+      // Once may be the moment between the end and the runtime's word of it.
+      if (end !== null && seen >= 3) second_opinion.resolve(end);
+    });
+    const exit = await Promise.race([child.exited, second_opinion.promise]);
+    cancel();
+    return exit;
+  }
+
+  /**
+   * The job is over when its program is, and nothing of it may go on without a lease, least of all beside its next
+   * attempt. Only of one that ended well, and has none, a daemon in a session of its own may live.
+   */
+  async #endLeftovers(pid: number, ended_well: string | null): Promise<void> {
     if (!this.#stopped && !this.#killed) {
       // A daemon on its way into a session of its own is given the time to get there.
       await pause();
-      if (!groupLives(pid)) return;
+      if (ended_well !== null && !groupLives(pid)) return this.#fence.letGo(ended_well);
+      if (!this.#fence.lives(pid)) return;
       this.#events.warn("ended and left processes behind; stopping them");
       this.stop(LEFTOVER_GRACE_MS);
     }
-    while (groupLives(pid)) {
-      if (this.#killed) signalGroup(pid, "SIGKILL");
+    while (this.#fence.lives(pid)) {
+      if (this.#killed) this.#fence.kill(pid);
       await pause();
     }
   }
@@ -165,5 +207,6 @@ function startFailure(error: unknown): Outcome {
 function describe(exit_code: number | null, signal: string | null): Omit<Outcome, "output"> {
   if (signal !== null) return { cause: "signal", exit_code: null, signal, error: `killed by ${signal}` };
   if (exit_code === 0) return { cause: "success", exit_code, signal, error: null };
+  if (exit_code === null) return { cause: "exit", exit_code, signal, error: "it ended, and nobody knows how" };
   return { cause: "exit", exit_code, signal, error: `exit code ${exit_code}` };
 }

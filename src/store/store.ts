@@ -96,6 +96,9 @@ export interface Sweeper {
   /** Like settle, for a sweep: applies only while the job is still exactly as it was read. */
   recover(requests: readonly RecoverRequest[]): Promise<("recovered" | "changed")[]>;
 
+  /** A name that the store keeps for all time, by whatever path or address it is reached; given to it when first asked. */
+  storeId(): Promise<string>;
+
   /** Adds what a sweep found to the totals. */
   noteRecovery(counts: SweepCounts): Promise<void>;
 

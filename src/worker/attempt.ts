@@ -13,6 +13,7 @@ import { errorText, EXIT_CODES } from "../core/errors.ts";
 import type { Beat } from "../core/job.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 import { RepeatedTrouble, type Level, type Report } from "../core/report.ts";
+import { fenceMargin } from "../core/silence.ts";
 import type { AttemptEnd } from "../core/transition.ts";
 import { BeatGaps } from "../leasing/beat_gaps.ts";
 import { LeaseExtender } from "../leasing/extender.ts";
@@ -22,8 +23,10 @@ import type { LeaseManager, Release } from "../leasing/manager.ts";
 import { SilenceWatch } from "../leasing/silence_watch.ts";
 import { bootId, identify } from "../platform/machine.ts";
 import type { Stream } from "../platform/platform.ts";
-import { killLeftovers, MarkedLeftovers } from "../recovery/leftovers.ts";
+import { killLeftovers, leftoverName, LeftoverSearch } from "../recovery/leftovers.ts";
 import { jobEnvironment, jobVariables } from "../runner/environment.ts";
+import type { Culprit, Enforcer } from "../runner/enforcer.ts";
+import type { Fences } from "../runner/fence.ts";
 import { LogCapture } from "../runner/log/capture.ts";
 import { LogFile } from "../runner/log/file.ts";
 import { LAST_LINES, LineCounter, Tail } from "../runner/log/tail.ts";
@@ -55,8 +58,11 @@ export interface AttemptOptions {
 /** The worker, as its attempts see it. */
 export interface AttemptOwner {
   readonly manager: LeaseManager;
+  readonly store_id: string;
   readonly logs: LogFlusher;
   readonly results: ResultFolder;
+  readonly fences: Fences;
+  readonly enforcer: Enforcer;
   /** How long a settle may wait to share a commit. */
   settleWithin(): number;
   /** A settle that can't be written is given up at once. */
@@ -152,17 +158,19 @@ export class Attempt {
     if (token === 1) return;
     const { store_url, clock } = this.#options;
     const leftovers = { job: job.id, before_token: token, process: grant.previous };
-    await killLeftovers(leftovers, new MarkedLeftovers(store_url), clock);
+    await killLeftovers(leftovers, new LeftoverSearch(this.#owner.store_id, store_url), clock);
   }
 
   /** Null when there is nothing to run any more: a stop may have come before, or the end of the lease. */
   #start(): JobRun | null {
-    if (this.lease.remaining() <= 0) this.#lose("it ran out before the start");
+    if (this.lease.remaining() <= 0)
+      this.#stop ??= { cause: "returned", why: "the lease ran out before it was started" };
     if (this.#stop !== null) return null;
     const { clock, store_url, log_dir = null, handler = [] } = this.#options;
     const { job, grant } = this.lease;
     const { checkpoint } = grant;
-    const { worker_id } = this.#owner.manager;
+    const { manager, store_id } = this.#owner;
+    const { worker_id } = manager;
     const output_path = this.#owner.results.pathFor(job.id, job.token);
     const argv = [...handler, ...job.argv];
     const unwritable = (error: unknown) => this.#say("warn", `its log file can't be written: ${errorText(error)}`);
@@ -170,14 +178,16 @@ export class Attempt {
     const program = {
       argv,
       cwd: job.cwd,
-      env: jobEnvironment(job.env, jobVariables({ job, worker_id, store_url, checkpoint, output_path })),
+      env: jobEnvironment(job.env, jobVariables({ job, worker_id, store_url, store_id, checkpoint, output_path })),
       input: job.input,
       pty: job.settings.pty,
+      fence: this.#owner.fences.take(),
+      name: leftoverName(this.#owner.store_id, job.id, job.token),
       result_path: output_path,
       result_limit_bytes: job.settings.output_limit_bytes,
     };
     this.#run = new ProgramRun(program, clock, {
-      started: (pid) => this.#started(pid),
+      started: (pid, cgroup) => this.#started(pid, cgroup),
       printed: (stream, bytes) => this.#printed(stream, bytes),
       warn: (text) => this.#say("warn", text),
     });
@@ -259,7 +269,7 @@ export class Attempt {
     return release;
   }
 
-  #started(pid: number): void {
+  #started(pid: number, cgroup: string | null): void {
     const { clock } = this.#options;
     const { store } = this.#owner.manager;
     const { job, token } = this.lease;
@@ -269,9 +279,25 @@ export class Attempt {
     const noteProcess = () => {
       this.#process = identify(pid);
       store.noteProcess([{ id: job.id, token, ...this.#process }]).catch(() => {});
+      this.#confirm(cgroup === null ? { leader: this.#process } : { cgroup });
     };
     this.#cancelTimers.push(clock.after(NOTE_AFTER_MS, noteProcess));
     if (this.#beat === "timer") this.#cancelTimers.push(every(clock, this.#interval_ms, () => this.#heartbeat.beat()));
+  }
+
+  /** A worker that is stopped, or stuck, can't kill its job in time: somebody else does, unless told of a later end. */
+  #confirm(culprit: Culprit): void {
+    const { lease } = this;
+    const { enforcer } = this.#owner;
+    const name = `${lease.job.id}-${lease.token}`;
+    const confirm = () => enforcer.confirm(name, culprit, lease.remaining() - fenceMargin(lease.lease_ms) / 2);
+    if (!confirm())
+      this.#say("warn", "nobody could stop it if this worker were frozen: there is no /bin/sh, or no room");
+    lease.onExtended = confirm;
+    this.#cancelTimers.push(() => {
+      lease.onExtended = () => {};
+      enforcer.release(name);
+    });
   }
 
   #printed(stream: Stream, bytes: Uint8Array): void | Promise<void> {

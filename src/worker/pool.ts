@@ -19,6 +19,8 @@ import type { Lease } from "../leasing/lease.ts";
 import { LeaseManager, type Release } from "../leasing/manager.ts";
 import { host } from "../platform/machine.ts";
 import { RecoverySweep } from "../recovery/sweep.ts";
+import { Enforcer } from "../runner/enforcer.ts";
+import { Fences } from "../runner/fence.ts";
 import { ResultFolder } from "../runner/result_file.ts";
 import type { Store } from "../store/store.ts";
 import { AcquireAhead, NOT_STARTED } from "./acquire_ahead.ts";
@@ -120,10 +122,16 @@ export class WorkerPool {
     const { sweep_grace_ms: grace_ms, sweep_every_ms: every_ms } = times;
     const swept = { store, clock, random, report, store_url, grace_ms, every_ms, dead_every_ms: DEAD_EVERY_MS };
     this.#sweep = new RecoverySweep(swept);
+    const registration = this.#registration;
     this.#owner = {
       manager: this.#manager,
+      get store_id() {
+        return registration.store_id;
+      },
       logs: new LogFlusher(store, clock),
       results: new ResultFolder(worker_id),
+      fences: new Fences(worker_id),
+      enforcer: new Enforcer(worker_id),
       settleWithin: () => this.#acquire_ahead.settle_within_ms,
       givesUpSettles: () => this.#drain_over,
     };
@@ -362,6 +370,8 @@ export class WorkerPool {
     this.#cancelDue();
     await this.#sweep.stop();
     this.#owner.results.remove();
+    this.#owner.fences.end();
+    await this.#owner.enforcer.end();
     const held = await this.#settles.whyStillHeld(this.#options.store, this.worker_id);
     // Its record only tells people; a worker that has done its work has not failed because of it.
     if (held === null) await this.#registration.end().catch(() => {});

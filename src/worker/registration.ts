@@ -27,6 +27,7 @@ const REFRESH_MS = 10_000;
 
 export class Registration {
   readonly id: string;
+  #store_id = "";
   readonly #options: RegistrationOptions;
   #started_at_ms: number | null = null;
   readonly #process = ownIdentity();
@@ -42,8 +43,14 @@ export class Registration {
     this.id = `${host}.${this.#process.pid}.${nonce.toString(36).padStart(6, "0")}`;
   }
 
+  /** Known once it is registered. */
+  get store_id(): string {
+    return this.#store_id;
+  }
+
   async register(): Promise<void> {
     await this.#save(null);
+    this.#store_id = await this.#options.store.storeId();
     // From here on a jump of the clock can be told, also by a sweep that is the first on this store.
     const { store, machine_time = machineTime } = this.#options;
     await store.noticeClockJump(machine_time(), 2 * JUMP_TRUST_MS);

@@ -3,7 +3,7 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { systemClock } from "../../src/platform/clock.ts";
 import { identify } from "../../src/platform/machine.ts";
-import { killLeftovers, MarkedLeftovers } from "../../src/recovery/leftovers.ts";
+import { killLeftovers, LeftoverSearch } from "../../src/recovery/leftovers.ts";
 import { until } from "../support/process.ts";
 
 const STORE = `/nowhere/lease-${process.pid}.db`;
@@ -28,7 +28,7 @@ async function leader(script: string, token?: number) {
 const lives = (pid: number): boolean => identify(pid).pid_started !== 0;
 
 const kill = (process: ReturnType<typeof identify> | null, before_token = 2) =>
-  killLeftovers({ job: JOB, before_token, process }, new MarkedLeftovers(STORE), systemClock);
+  killLeftovers({ job: JOB, before_token, process }, new LeftoverSearch("a-store", STORE), systemClock);
 
 const started: number[] = [];
 
@@ -95,11 +95,11 @@ describe("what is left of an attempt", () => {
     const { pid } = await leader("echo 0; exec sleep 300", 2);
     expect(await kill(null, 2)).toBe(0);
     const other_job = { job: JOB + 1, before_token: 3, process: null };
-    expect(await killLeftovers(other_job, new MarkedLeftovers(STORE), systemClock)).toBe(0);
+    expect(await killLeftovers(other_job, new LeftoverSearch("a-store", STORE), systemClock)).toBe(0);
     const same_job = { job: JOB, before_token: 3, process: null };
-    expect(await killLeftovers(same_job, new MarkedLeftovers(`${STORE}-other`), systemClock)).toBe(0);
+    expect(await killLeftovers(same_job, new LeftoverSearch("another-store", `${STORE}-other`), systemClock)).toBe(0);
     expect(lives(pid)).toBe(true);
-    expect(await killLeftovers(same_job, new MarkedLeftovers(STORE), systemClock)).toBe(1);
+    expect(await killLeftovers(same_job, new LeftoverSearch("a-store", STORE), systemClock)).toBe(1);
     expect(lives(pid)).toBe(false);
   });
 });

@@ -252,6 +252,7 @@ describe("a job", () => {
     const usual = {
       LEASE_QUEUE: "mail",
       LEASE_STORE: place.store,
+      LEASE_STORE_ID: expect.stringMatching(/^[0-9a-f-]{36}$/),
       LEASE_WORKER_ID: expect.stringMatching(/^[^.]+\.\d+\.\w+$/),
       LEASE_OUTPUT: expect.stringMatching(/^\//),
     };

@@ -59,11 +59,27 @@ describe.skipIf(!existsSync("/proc/self/stat"))("a process", () => {
     expect(isProvenDead({ ...elsewhere, boot_id: EARLIER_BOOT.replace(/pid:\[\d+\]/, "pid:[1]") })).toBe(true);
   });
 
-  test("of which nobody noted the start is never proven dead", async () => {
+  test("of which nobody noted the start is proven dead only when nobody has its pid", async () => {
     const child = await started();
+    const unnoted = { boot_id: bootId(), pid: child.pid, pid_started: 0 };
+    expect(isProvenDead(unnoted)).toBe(false);
     await child.end();
-    expect(identify(child.pid).pid_started).toBe(0);
-    expect(isProvenDead({ boot_id: bootId(), pid: child.pid, pid_started: 0 })).toBe(false);
+    expect(isProvenDead(unnoted)).toBe(true);
+  });
+
+  test("whose start was read in another namespace of time is not compared by it", async () => {
+    const child = await started();
+    const elsewhere = { ...identify(child.pid), boot_id: bootId().replace(/time:\[\d+\]/, "time:[1]") };
+    expect(elsewhere.boot_id).not.toBe(bootId());
+    expect(isProvenDead({ ...elsewhere, pid_started: 1 })).toBe(false);
+    expect(isProvenAlive(elsewhere)).toBe(false);
+    await child.end();
+    expect(isProvenDead(elsewhere)).toBe(true);
+  });
+
+  test("noted where the boot could not be read is never proven dead", () => {
+    const hidden = { ...ownIdentity(), pid: 2 ** 22 + 1, boot_id: bootId().replace(/^[^/]*/, "unknown") };
+    expect(isProvenDead(hidden)).toBe(false);
   });
 
   test("is found by its group and by its environment while it lives", async () => {

@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { systemClock } from "../../src/platform/clock.ts";
 import { identify } from "../../src/platform/machine.ts";
-import { killLeftovers, MarkedLeftovers } from "../../src/recovery/leftovers.ts";
+import { killLeftovers, LeftoverSearch } from "../../src/recovery/leftovers.ts";
 import { groupLives } from "../../src/runner/group.ts";
 import { eventually } from "../runner/fixture.ts";
 
@@ -21,8 +21,12 @@ afterEach(() => {
 });
 
 /** A process group that runs on; with `job` it knows what it belongs to. */
-async function group(job: { id: number; token: number; store?: string } | null, text = "sleep 60"): Promise<number> {
+async function group(
+  job: { id: number; token: number; store?: string; store_id?: string } | null,
+  text = "sleep 60",
+): Promise<number> {
   const marks = job && {
+    ...(job.store_id === undefined ? {} : { LEASE_STORE_ID: job.store_id }),
     LEASE_JOB_ID: String(job.id),
     LEASE_TOKEN: String(job.token),
     LEASE_STORE: job.store ?? STORE,
@@ -37,7 +41,7 @@ async function group(job: { id: number; token: number; store?: string } | null, 
 }
 
 const kill = (leftovers: Parameters<typeof killLeftovers>[0]): Promise<number> =>
-  killLeftovers(leftovers, new MarkedLeftovers(STORE), systemClock);
+  killLeftovers(leftovers, new LeftoverSearch("a-store", STORE), systemClock);
 
 describe("what is left of an attempt", () => {
   test("is killed as a whole when it was noted and is provably the same process", async () => {
@@ -73,6 +77,18 @@ describe("what is left of an attempt", () => {
     const pid = await group({ id: 7, token: 1 });
     expect(await kill({ job: 7, before_token: 2, process: null })).toBe(1);
     expect(groupLives(pid)).toBe(false);
+  });
+
+  test("is found by the store's id under whatever path the store was reached", async () => {
+    const pid = await group({ id: 7, token: 1, store: "/home/josé/lease.db", store_id: "a-store" });
+    expect(await kill({ job: 7, before_token: 2, process: null })).toBe(1);
+    expect(groupLives(pid)).toBe(false);
+  });
+
+  test("is none of another store that lies at the same path by now", async () => {
+    const pid = await group({ id: 7, token: 1, store_id: "an-older-store" });
+    expect(await kill({ job: 7, before_token: 2, process: null })).toBe(0);
+    expect(groupLives(pid)).toBe(true);
   });
 
   test("is none of the same attempt or a later one", async () => {

@@ -17,7 +17,14 @@ describe("the environment of a job", () => {
 
 describe("what is said about a job", () => {
   const job = { id: 7, token: 2, queue: "mail", task: null, key: "welcome" };
-  const about = { job, worker_id: "w1", store_url: "jobs.db", checkpoint: "page 3", output_path: "/tmp/output" };
+  const about = {
+    job,
+    worker_id: "w1",
+    store_id: "an-id",
+    store_url: "jobs.db",
+    checkpoint: "page 3",
+    output_path: "/tmp/output",
+  };
 
   test("are its id, attempt, queue and what is known of it, as text", () => {
     expect(jobVariables(about)).toMatchObject({ LEASE_JOB_ID: "7", LEASE_ATTEMPT: "2", LEASE_TOKEN: "2" });

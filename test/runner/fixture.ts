@@ -3,6 +3,7 @@
 import process from "node:process";
 import type { Clock } from "../../src/core/clock.ts";
 import { systemClock } from "../../src/platform/clock.ts";
+import { GROUP_FENCE } from "../../src/runner/fence.ts";
 import { ProgramRun, type Outcome, type Program as Described } from "../../src/runner/run.ts";
 
 /** A clock on which waiting takes a part of the time: for grace periods that real processes sit out. */
@@ -31,6 +32,8 @@ export class Program {
         env: environment(),
         input: null,
         pty: false,
+        fence: GROUP_FENCE,
+        name: "left",
         result_path: "/nowhere/result",
         result_limit_bytes: 100,
         ...options,

@@ -1,6 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { isProvenDead, identify } from "../../src/platform/machine.ts";
+import { systemClock } from "../../src/platform/clock.ts";
+import { GROUP_FENCE } from "../../src/runner/fence.ts";
 import { groupLives } from "../../src/runner/group.ts";
 import { ManualClock } from "../support/clock.ts";
 import { eventually, fastClock, killQuietly, Program, script } from "./fixture.ts";
@@ -276,4 +278,11 @@ describe("what a program leaves behind", () => {
       killQuietly(daemon);
     }
   });
+});
+
+test("a fence in which nothing can be born does not keep a program from running", async () => {
+  const fence = { ...GROUP_FENCE, cgroup: "/nonexistent/cgroup" };
+  const program = script("echo ran", systemClock, { fence });
+  expect(await program.done).toMatchObject({ cause: "success" });
+  expect(program.stdout).toBe("ran\n");
 });

@@ -9,6 +9,8 @@ import type { Lease } from "../../src/leasing/lease.ts";
 import { LeaseManager } from "../../src/leasing/manager.ts";
 import { host } from "../../src/platform/machine.ts";
 import { Attempt, type AttemptOptions } from "../../src/worker/attempt.ts";
+import { Enforcer } from "../../src/runner/enforcer.ts";
+import { Fences } from "../../src/runner/fence.ts";
 import { LogFlusher } from "../../src/worker/log_flusher.ts";
 import type { LogCapture } from "../../src/runner/log/capture.ts";
 import { decodeChunk } from "../../src/runner/log/chunk.ts";
@@ -52,9 +54,13 @@ export class AttemptBench extends Bench {
   /** What was reported, as `level: message`. */
   readonly reports: string[] = [];
   readonly #results = new ResultFolder(`test-${basename(this.folder)}`);
+  readonly #enforcer = new Enforcer(`test-${basename(this.folder)}`);
+  readonly #fences = new Fences(`test-${basename(this.folder)}`);
 
   override async dispose(): Promise<void> {
     this.#results.remove();
+    this.#fences.end();
+    await this.#enforcer.end();
     await super.dispose();
   }
 
@@ -98,6 +104,9 @@ export class AttemptBench extends Bench {
       manager,
       logs,
       results: this.#results,
+      store_id: "a-store",
+      fences: this.#fences,
+      enforcer: this.#enforcer,
       settleWithin: () => 0,
       givesUpSettles: () => false,
     });

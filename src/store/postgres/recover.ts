@@ -59,3 +59,15 @@ export async function noteRecovery(db: Connection, found: SweepCounts): Promise<
   const [now] = await db.query(SQL.now);
   await db.query(SQL.setMeta, ["recovery", addTotals(before, found, now?.["ms"] as number)]);
 }
+
+const GET_ID = "SELECT value FROM lease.meta WHERE name = 'store_id'";
+const GIVE_ID = "INSERT INTO lease.meta (name, value) VALUES ('store_id', $1) ON CONFLICT DO NOTHING";
+
+export async function storeId(db: Connection): Promise<string> {
+  const known = async () => (await db.query(GET_ID))[0]?.["value"] as string | undefined;
+  const id = await known();
+  if (id !== undefined) return id;
+  await db.query(GIVE_ID, [crypto.randomUUID()]);
+  // Somebody else may have been first: then theirs counts.
+  return (await known()) ?? "";
+}

@@ -12,7 +12,7 @@ import { learned } from "./settle.ts";
 import { logs } from "./logs.ts";
 import { pausedQueues, setPaused } from "./pause.ts";
 import * as read from "./read.ts";
-import { expired, noteRecovery, recover, recovery } from "./recover.ts";
+import { expired, noteRecovery, recover, recovery, storeId } from "./recover.ts";
 import { retry } from "./retry.ts";
 import type { CallOptions, Connection, Session } from "./session/session.ts";
 import { Notifications, type Notice } from "./watch.ts";
@@ -119,6 +119,7 @@ function sweeper(calls: Calls): Sweeper {
     expired: calls.plain(expired),
     recover: (requests) => calls.telling("urgent", recover(ends, requests)),
     noteRecovery: calls.change("other", noteRecovery, ONCE),
+    storeId: calls.plain(storeId),
     async promote() {
       const promoted = await promote();
       if (promoted > 0) calls.notifications.send("urgent");

@@ -183,3 +183,16 @@ export function noticeClockJump(db: Database, reading: Reading): boolean {
   db.sql(SQL.setMeta).run("clock", JSON.stringify(next));
   return held;
 }
+
+const GIVE_ID = "INSERT INTO meta (name, value) VALUES ('store_id', ?1) ON CONFLICT (name) DO NOTHING";
+
+/** Null: it has none yet. */
+export function storeId(db: Database): string | null {
+  return (db.sql(SQL.getMeta).get("store_id")?.["value"] as string | undefined) ?? null;
+}
+
+/** Somebody else may have been first: then theirs counts. */
+export function giveStoreId(db: Database): string {
+  db.sql(GIVE_ID).run(crypto.randomUUID());
+  return storeId(db) ?? "";
+}

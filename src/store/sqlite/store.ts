@@ -14,7 +14,16 @@ import { appendLogs, logs } from "./logs.ts";
 import { pausedQueues, setPaused } from "./pause.ts";
 import { prunable, prune, trims } from "./prune.ts";
 import * as read from "./read.ts";
-import { expired, isSteady, noteRecovery, noticeClockJump, recover, recovery } from "./recover.ts";
+import {
+  expired,
+  giveStoreId,
+  isSteady,
+  noteRecovery,
+  noticeClockJump,
+  recover,
+  recovery,
+  storeId,
+} from "./recover.ts";
 import { retry } from "./retry.ts";
 import { learned, settle } from "./settle.ts";
 import { sqliteTransfer } from "./transfer.ts";
@@ -116,11 +125,13 @@ function holder(calls: Calls): Holder {
 function sweeper(calls: Calls): Sweeper {
   const { db } = calls;
   const promoteSome = calls.write(RANK.housekeeping, () => promote(db));
+  const giveId = calls.write(RANK.housekeeping, giveStoreId);
   const noteClockJump = calls.write(RANK.housekeeping, noticeClockJump);
   return {
     expired: calls.read(expired),
     recover: calls.write(RANK.housekeeping, recover),
     noteRecovery: calls.write(RANK.housekeeping, noteRecovery),
+    storeId: async () => calls.readNow(storeId) ?? giveId(),
     async promote() {
       let total = 0;
       // Most often nothing is due, and then nobody needs the lock.

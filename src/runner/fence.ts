@@ -1,0 +1,114 @@
+/**
+ * What keeps a job's processes together, so that stopping it reaches all of them.
+ *
+ * `cgroup`: where the kernel lets us, each attempt is born in a control group. What it starts stays there, whatever it
+ * does to its group, session and environment; one write kills it all. Groups are used again: making one for each of many
+ * short jobs would cost more than the fence.
+ *
+ * `group`: elsewhere, the process group of which the job's program is the leader. What leaves it is found by its marks
+ * (see recovery/leftovers.ts) or not at all.
+ *
+ * A job that ended well may leave a daemon in a session of its own; that one is let go, into a group that names the job,
+ * to be found when the job is to run again.
+ */
+
+import process from "node:process";
+import {
+  cgroupMembers,
+  isPopulated,
+  killCgroup,
+  makeCgroup,
+  makeCgroupFolder,
+  moveMembers,
+  removeCgroup,
+} from "../platform/cgroup.ts";
+import { processGroup } from "../platform/machine.ts";
+import { askToEnd, groupLives, signalGroup } from "./group.ts";
+
+export interface Fence {
+  /** The control group that the program is to be born in; null: there is only its process group. */
+  readonly cgroup: string | null;
+  /** Anything of the job runs, wherever it went. */
+  lives(leader: number): boolean;
+  /** Asks all of it to end. */
+  ask(leader: number): void;
+  kill(leader: number): void;
+  /** What is left is no longer part of the job. */
+  letGo(name: string): void;
+  /** Nothing of the job is left: the next one may have it, unless something was killed in it. */
+  release(options: { killed: boolean }): void;
+}
+
+export const GROUP_FENCE: Fence = {
+  cgroup: null,
+  lives: groupLives,
+  ask: askToEnd,
+  kill: (leader) => void signalGroup(leader, "SIGKILL"),
+  letGo: () => {},
+  release: () => {},
+};
+
+/** By which a worker's control groups are found after it. */
+export const FOLDER_PREFIX = "lease-";
+
+/** The fences of one worker. */
+export class Fences {
+  readonly #name: string;
+  /** Undefined before the first job. */
+  #folder: string | null | undefined;
+  readonly #free: string[] = [];
+  #made = 0;
+
+  constructor(worker_id: string) {
+    this.#name = `${FOLDER_PREFIX}${worker_id}`;
+  }
+
+  take(): Fence {
+    if (this.#folder === undefined) this.#folder = makeCgroupFolder(this.#name);
+    const folder = this.#folder;
+    if (folder === null) return GROUP_FENCE;
+    const path = this.#free.pop() ?? makeCgroup(folder, String(++this.#made));
+    return path === null ? GROUP_FENCE : this.#cgroupFence(folder, path);
+  }
+
+  /** What was let go stays, with the folder around it. */
+  end(): void {
+    for (const path of this.#free.splice(0)) removeCgroup(path);
+    if (typeof this.#folder === "string") removeCgroup(this.#folder);
+  }
+
+  #cgroupFence(folder: string, path: string): Fence {
+    let released = false;
+    return {
+      cgroup: path,
+      lives: () => !released && isPopulated(path),
+      ask(leader) {
+        if (released) return;
+        askToEnd(leader);
+        for (const pid of cgroupMembers(path)) if (processGroup(pid) !== leader) signal(pid);
+      },
+      // Once it is released somebody else's job may be in it.
+      kill: () => void (released || killCgroup(path)),
+      letGo(name) {
+        const home = makeCgroup(folder, name);
+        if (home !== null) moveMembers(path, home);
+      },
+      release: ({ killed }) => {
+        released = true;
+        // Some kernels kill whatever is born in a group that was killed as a whole before.
+        if (killed) removeCgroup(path);
+        else if (!isPopulated(path)) this.#free.push(path);
+      },
+    };
+  }
+}
+
+/** As askToEnd does it, for one process that left the group. */
+function signal(pid: number): void {
+  try {
+    process.kill(pid, "SIGTERM");
+    process.kill(pid, "SIGCONT");
+  } catch {
+    // It has ended meanwhile, or changed its user: the kill reaches it.
+  }
+}
