@@ -81,8 +81,9 @@ export class ProgramRun implements JobRun {
     this.done = this.#run(program);
   }
 
+  /** Also where the runtime has not told us yet: after a pause of the worker other news may be heard first. */
   get exited(): boolean {
-    return this.#exited;
+    return this.#exited || (this.#child !== null && endOfChild(this.#child.pid) !== null);
   }
 
   /** TERM to all of it, KILL after the grace. */
