@@ -86,7 +86,7 @@ describe("a process that left its job's group, session and environment", () => {
       const before = cgroupFolders("lease-");
       for (let index = 0; index < 5; index++) await site.enqueue([], "true");
       expect((await site.run(["worker", "--until-empty", "-j", "2"])).code).toBe(0);
-      expect(cgroupFolders("lease-")).toEqual(before);
+      expect(cgroupFolders("lease-").filter((folder) => !before.includes(folder))).toEqual([]);
     }),
   );
 });
