@@ -95,10 +95,26 @@ export interface ListQuery extends Selection {
   newest_first: boolean;
 }
 
+/** Of these jobs, in the order of their ids, the newest first. */
+export interface SearchQuery extends Pick<ListQuery, "states" | "queues" | "task" | "behind_id" | "limit"> {
+  /** A part of the command, the key, the task, the error or the reason, in capitals or not; empty: any will do. */
+  text: string;
+  /** So many jobs are looked at and no more: the price of a search must not grow with the store. */
+  among: number;
+}
+
+export interface SearchAnswer {
+  jobs: Job[];
+  /** Where to go on; null: all have been looked at. */
+  behind_id: number | null;
+}
+
 export interface LogQuery {
   job: number;
   attempt: number;
   from: number;
+  /** The newest that begin before this one, instead of the oldest. */
+  before?: number;
   limit: number;
 }
 

@@ -32,6 +32,8 @@ import type {
   ListQuery,
   LogQuery,
   PruneQuery,
+  SearchAnswer,
+  SearchQuery,
   Selection,
   UnmetDependency,
 } from "./queries.ts";
@@ -129,12 +131,15 @@ export interface Reader {
 
   list(query: ListQuery): Promise<Job[]>;
 
+  /** A list for people: what is asked for may be rare or not there, and the answer comes as quickly in a large store. */
+  search(query: SearchQuery): Promise<SearchAnswer>;
+
   attempts(id: number): Promise<AttemptRecord[]>;
 
   /** The newest first. */
   checkpoints(query: CheckpointQuery): Promise<Checkpoint[]>;
 
-  /** What an attempt printed, from a position on, in order; at most `limit` pieces. */
+  /** What an attempt printed, from a position on or before one, in order; at most `limit` pieces. */
   logs(query: LogQuery): Promise<LogChunk[]>;
 
   /** How many jobs there are, by queue and state; of all, or of those that a selection names. */

@@ -119,6 +119,23 @@ export function logsContract(test: StoreTest): void {
       expect(pages).toEqual([[0, 10], [20]]);
     });
 
+    test("can be read backwards, each page in order", async (s) => {
+      const { job } = await s.granted();
+      await s.store.appendLogs([
+        write(
+          job,
+          [0, 10, 20].map((start) => piece(start, 10)),
+        ),
+      ]);
+      const before = async (position: number, from = 0) => {
+        const query = { job: job.id, attempt: 1, from, before: position, limit: 2 };
+        return (await s.store.logs(query)).map(({ start }) => start);
+      };
+      expect(await before(Number.MAX_SAFE_INTEGER)).toEqual([10, 20]);
+      expect(await before(10)).toEqual([0]);
+      expect(await before(20, 5)).toEqual([10]);
+    });
+
     test("are still there when the job has ended", async (s) => {
       const grant = await s.granted();
       await s.store.appendLogs([write(grant.job, [piece(0, 1)])]);

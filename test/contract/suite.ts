@@ -21,6 +21,7 @@ import { pruneContract } from "./prune.ts";
 import { readContract } from "./read.ts";
 import { recordsContract } from "./records.ts";
 import { recoverContract } from "./recover.ts";
+import { searchContract } from "./search.ts";
 import { settleContract } from "./settle.ts";
 import { textsContract } from "./texts.ts";
 import { storeTest, type OpenStore } from "./subject.ts";
@@ -40,6 +41,7 @@ export function storeContract(name: string, open: OpenStore): void {
     logsContract(test);
     readContract(test);
     listingContract(test);
+    searchContract(test);
     figuresContract(test);
     recordsContract(test);
     learnedContract(test);

@@ -27,6 +27,10 @@ export async function lastLogs(
 }
 
 export async function logs(db: Connection, query: LogQuery): Promise<LogChunk[]> {
-  const { job, attempt, from, limit } = query;
+  const { job, attempt, from, before, limit } = query;
+  if (before !== undefined) {
+    const newest = await db.query(SQL.logsBefore, [job, attempt, from, before, limit]);
+    return newest.toReversed() as unknown as LogChunk[];
+  }
   return (await db.query(SQL.logs, [job, attempt, from, limit])) as unknown as LogChunk[];
 }

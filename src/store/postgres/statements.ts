@@ -249,6 +249,8 @@ export const SQL = {
     ORDER BY given.job_id, piece.start`,
   logs: `SELECT start, bytes, data FROM lease.logs WHERE job_id = $1 AND attempt = $2 AND start >= $3
     ORDER BY start LIMIT $4`,
+  logsBefore: `SELECT start, bytes, data FROM lease.logs WHERE job_id = $1 AND attempt = $2 AND start >= $3
+    AND start < $4 ORDER BY start DESC LIMIT $5`,
 
   settle: settle(""),
   recover: settle("AND jobs.expires_at_ms = asked.expires_at_ms"),

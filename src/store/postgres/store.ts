@@ -12,6 +12,7 @@ import { learned } from "./settle.ts";
 import { logs } from "./logs.ts";
 import { pausedQueues, setPaused } from "./pause.ts";
 import * as read from "./read.ts";
+import { search } from "./search.ts";
 import { expired, noteRecovery, recover, recovery, storeId } from "./recover.ts";
 import { retry } from "./retry.ts";
 import type { CallOptions, Connection, Session } from "./session/session.ts";
@@ -137,6 +138,7 @@ function reader(calls: Calls): Reader {
     now: () => calls.grouped.now(),
     jobs: calls.plain(read.jobs),
     list: calls.plain(read.list),
+    search: calls.plain(search),
     attempts: calls.plain(read.attempts),
     checkpoints: calls.plain(read.checkpoints),
     logs: calls.plain(logs),

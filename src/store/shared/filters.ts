@@ -5,7 +5,7 @@
 
 import type { ShownState } from "../../core/job.ts";
 import type { SqlValue } from "../../platform/platform.ts";
-import type { CheckpointQuery, ListQuery } from "../queries.ts";
+import type { CheckpointQuery, ListQuery, SearchQuery } from "../queries.ts";
 
 export class Conditions {
   readonly params: SqlValue[] = [];
@@ -71,6 +71,25 @@ export function narrowList(only: Conditions, { key, behind_id, since_ms, newest_
 export function orderOf({ sort = "id", newest_first }: ListQuery, id = "id"): string {
   const direction = newest_first ? "DESC" : "ASC";
   return sort === "id" ? `${id} ${direction}` : `${SORT_COLUMNS[sort]} ${direction} NULLS LAST, id ${direction}`;
+}
+
+/** What a search reads of a job to tell whether it is meant. */
+export const SEARCHED =
+  "id, state, token, cancel_requested_at_ms, finished_at_ms, queue, task, key, argv, error, reason";
+
+/** Narrows to jobs that contain the text; `position` is the engine's way to say where one text is in another. */
+export function narrowSearch(
+  only: Conditions,
+  { states, text }: Pick<SearchQuery, "states" | "text">,
+  position: (needle: string, text: string) => string,
+): void {
+  if (states !== undefined) only.say(`(${states.map((state) => SHOWN[state]).join(" OR ") || "FALSE"})`);
+  if (text === "") return;
+  const [plain, quoted] = [only.bind(text), only.bind(JSON.stringify(text).slice(1, -1))];
+  // The words of a command are a list in JSON, and next to each other where a person types them.
+  const parts = [position(quoted, `replace(argv, '","', ' ')`)];
+  for (const column of ["key", "task", "error", "reason"]) parts.push(position(plain, `coalesce(${column}, '')`));
+  only.say(`(${parts.map((part) => `${part} > 0`).join(" OR ")})`);
 }
 
 export function narrowCheckpoints(only: Conditions, { job, task, kind }: CheckpointQuery): void {

@@ -16,7 +16,10 @@ export function appendLogs(db: Database, writes: readonly LogWrite[]): void {
   }
 }
 
-export function logs(db: Database, { job, attempt, from, limit }: LogQuery): LogChunk[] {
+export function logs(db: Database, { job, attempt, from, before, limit }: LogQuery): LogChunk[] {
+  if (before !== undefined) {
+    return db.sql(SQL.logsBefore).all(job, attempt, from, before, limit).toReversed() as unknown as LogChunk[];
+  }
   return db.sql(SQL.logs).all(job, attempt, from, limit) as unknown as LogChunk[];
 }
 

@@ -88,6 +88,8 @@ export const SQL = {
   trimLog: "DELETE FROM logs WHERE job_id = ?1 AND attempt = ?2 AND start >= ?3 AND start + bytes <= ?4",
   logs: `SELECT start, bytes, data FROM logs WHERE job_id = ?1 AND attempt = ?2 AND start >= ?3
     ORDER BY start LIMIT ?4`,
+  logsBefore: `SELECT start, bytes, data FROM logs WHERE job_id = ?1 AND attempt = ?2 AND start >= ?3 AND start < ?4
+    ORDER BY start DESC LIMIT ?5`,
   lastLogs: `SELECT start, bytes, data FROM logs WHERE job_id = ?1 AND attempt = ?2 ORDER BY start DESC LIMIT ?3`,
   settle: `UPDATE jobs SET ${OUTCOME} WHERE id = ?1 AND token = ?2 AND ${UNDISTURBED}`,
   recover: RECOVER,

@@ -14,6 +14,7 @@ import { appendLogs, logs } from "./logs.ts";
 import { pausedQueues, setPaused } from "./pause.ts";
 import { prunable, prune, trims } from "./prune.ts";
 import * as read from "./read.ts";
+import { search } from "./search.ts";
 import {
   expired,
   giveStoreId,
@@ -152,6 +153,7 @@ function reader(calls: Calls): Reader {
     now: async () => calls.db.now_ms(),
     jobs: calls.read(read.jobs),
     list: calls.read(read.list),
+    search: calls.read(search),
     attempts: calls.read(read.attempts),
     checkpoints: calls.read(read.checkpoints),
     logs: calls.read(logs),
