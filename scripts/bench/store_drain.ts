@@ -6,7 +6,7 @@
 
 import { Database } from "bun:sqlite";
 import { isRefusal, transition } from "../../src/core/transition.ts";
-import { SQL } from "../../src/store/sqlite/statements.ts";
+import { SQL, TURNS as TURNS_OF } from "../../src/store/sqlite/statements.ts";
 import type { Store } from "../../src/store/store.ts";
 import { filledStore, job, openStore, ratioFigure, takeTurns, times } from "./harness.ts";
 
@@ -49,7 +49,7 @@ function bareStatements(path: string): () => number {
   database.run("PRAGMA synchronous = FULL");
   database.run("PRAGMA foreign_keys = ON");
   const [begin, commit] = [database.prepare("BEGIN IMMEDIATE"), database.prepare("COMMIT")];
-  const acquire = database.prepare<{ id: number; token: number }, (string | number)[]>(SQL.acquire);
+  const acquire = database.prepare<{ id: number; token: number }, (string | number)[]>(TURNS_OF.commands.acquire);
   const insertAttempt = database.prepare(SQL.insertAttempt);
   const settle = database.prepare(SQL.settle);
   const endAttempt = database.prepare(SQL.endAttempt);

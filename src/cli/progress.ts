@@ -54,6 +54,7 @@ interface Watched {
   store: Store;
   queues: readonly string[] | null;
   task: string | null;
+  commands_only: boolean;
   color: boolean;
   /** Else only events are told, by the report: what is drawn would not go with a log for programs. */
   drawn: boolean;
@@ -107,7 +108,7 @@ export class ProgressDisplay {
     const all = running === 0 && left > 0 ? await store.pausedQueues() : [];
     const served = all.filter((queue) => queues === null || queues.includes(queue));
     // Only what is nowhere else keeps it.
-    const { pending } = await store.backlog({ queues: served, task: this.#watched.task });
+    const { pending } = await store.backlog({ ...this.#watched, queues: served });
     const paused = pending > 0 && pending === left ? served.map(quote).join(" ") : "";
     if (paused !== "" && paused !== this.#said) {
       const jobs = left === 1 ? "1 job is" : `${left} jobs are`;

@@ -105,8 +105,8 @@ export default command({
     for (const queue of queues) checkName("queue", queue);
     const ends = args.once || args.until_empty || max_jobs !== null;
     return withStore(args, io, { create: true }, async ({ store, store_url }) => {
-      const some = queues.length === 0 ? [DEFAULT_QUEUE] : queues;
-      const served = { store, queues: queues.includes("*") ? null : some, task: args.task ?? null };
+      const named = queues.includes("*") ? null : queues.length === 0 ? [DEFAULT_QUEUE] : queues;
+      const served = { store, queues: named, task: args.task ?? null, commands_only: rest.length === 0 };
       const report = await roleLog("worker", args, io);
       const color = wantsColor(args.color, { env: io.env, is_tty: isTerminal(2) });
       const drawn = args.log_format !== "json";

@@ -52,6 +52,8 @@ export interface WorkerRecord {
   queues: readonly string[] | null;
   /** It takes only jobs of this task; null: any. */
   task: string | null;
+  /** It has no handler, and leaves jobs without a command to others. */
+  commands_only: boolean;
   slots: number;
   /** Takes no more jobs and ends with those it has. */
   draining: boolean;

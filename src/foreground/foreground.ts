@@ -73,7 +73,17 @@ export class Foreground {
     const { store, clock, random, report, store_url, version, times } = options;
     const activity = () => ({ slots: 1, draining: this.#stop !== null, ...this.#totals });
     const name = "lease run";
-    this.#registration = new Registration({ store, clock, random, name, version, queues: [], task: null, activity });
+    this.#registration = new Registration({
+      store,
+      clock,
+      random,
+      name,
+      version,
+      queues: [],
+      task: null,
+      commands_only: true,
+      activity,
+    });
     const worker_id = this.#registration.id;
     this.#manager = new LeaseManager({ store, clock, random, host, worker_id, lease_ms: times.lease_ms });
     const { sweep_grace_ms: grace_ms, sweep_every_ms: every_ms } = times;

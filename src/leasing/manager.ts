@@ -27,6 +27,7 @@ export interface AcquireOptions {
   count?: number;
   queues?: readonly string[] | null;
   task?: string | null;
+  commands_only?: boolean;
   /** This job and no other. */
   job?: number;
 }
@@ -71,6 +72,7 @@ export class LeaseManager {
       count: wanted.count ?? 1,
       queues: wanted.queues ?? null,
       task: wanted.task ?? null,
+      commands_only: wanted.commands_only ?? false,
       ...(wanted.job === undefined ? {} : { job: wanted.job }),
     });
     return grants.map((grant) => this.#lease(grant, sent));

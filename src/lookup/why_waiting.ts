@@ -36,7 +36,8 @@ export async function around(store: Store, jobs: readonly Job[], now_ms: number)
   const paused = new Set<string>(held_back);
   const live = workers.filter((worker) => workerState(worker, now_ms) === "live");
   const serving = (queue: string) => live.filter(({ queues }) => queues === null || queues.includes(queue));
-  const takers = (job: Job) => serving(job.queue).filter(({ task }) => task === null || task === job.task);
+  const ofTask = (job: Job) => serving(job.queue).filter(({ task }) => task === null || task === job.task);
+  const takers = (job: Job) => ofTask(job).filter(({ commands_only }) => !commands_only || job.argv.length > 0);
   // Where nothing moves, a place in line says nothing.
   const moving = new Set(pending.map(({ queue }) => queue)).difference(paused);
   const served = [...moving].filter((queue) => serving(queue).length > 0);
@@ -48,7 +49,7 @@ export async function around(store: Store, jobs: readonly Job[], now_ms: number)
   const factsOf = (job: Job): ReasonFacts => ({
     queue_paused: paused.has(job.queue),
     workers: ready ? takers(job).length : null,
-    other_tasks: ready && serving(job.queue).length > 0,
+    other_tasks: ready && serving(job.queue).length > 0 && ofTask(job).length === 0,
     free_slots: free === null ? null : takers(job).reduce((sum, { id }) => sum + (free.get(id) ?? 0), 0),
     jobs_before: line.positions.get(job.id) ?? null,
     in_line: line.lengths.get(job.queue) ?? null,

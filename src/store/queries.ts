@@ -69,6 +69,8 @@ export interface ExpiredLease {
 export interface BacklogQuery {
   queues: readonly string[] | null;
   task: string | null;
+  /** It has no handler for jobs without a command. */
+  commands_only?: boolean;
 }
 
 export interface Backlog {

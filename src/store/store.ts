@@ -237,6 +237,8 @@ export interface AcquireRequest extends Acquirer {
   /** Null: every queue. */
   queues: readonly string[] | null;
   task: string | null;
+  /** Leaves jobs without a command to others: it has no handler for them. */
+  commands_only?: boolean;
   /** This job and no other, whatever its queue and task, and even if the queue is paused. */
   job?: number;
 }

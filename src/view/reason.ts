@@ -18,7 +18,7 @@ export interface ReasonFacts {
   queue_paused: boolean;
   /** Live workers that take the job. */
   workers: number | null;
-  /** There are workers for its queue, if only for other tasks. */
+  /** There are workers for its queue, but only for other tasks. */
   other_tasks: boolean;
   /** Of these workers, how many slots run nothing. */
   free_slots: number | null;
@@ -84,8 +84,9 @@ function scheduledReason(job: Job, run_at_ms: number, facts: ReasonFacts, now_ms
   return (is_due ? "due now" : `due ${when}`) + hindered;
 }
 
-function unservedText({ queue }: Job, { other_tasks }: ReasonFacts): string {
-  return other_tasks ? `the workers of queue ${queue} take other tasks only` : `no worker serves queue ${queue}`;
+function unservedText({ queue, argv }: Job, { other_tasks }: ReasonFacts): string {
+  if (other_tasks) return `the workers of queue ${queue} take other tasks only`;
+  return argv.length > 0 ? `no worker serves queue ${queue}` : `no worker of queue ${queue} has a handler for it`;
 }
 
 function pendingReason(job: Job, facts: ReasonFacts): string | null {

@@ -102,6 +102,7 @@ export class WorkerPool {
 
   constructor(options: WorkerPoolOptions) {
     const { store, clock, random, report, store_url, version, name, queues, task, times, learn = false } = options;
+    const { commands_only = false } = options;
     this.#options = options;
     this.#jobs_left = options.max_jobs ?? Infinity;
     this.finished = this.#finish.promise;
@@ -109,13 +110,23 @@ export class WorkerPool {
       clock,
       slots: options.slots,
       scaling: options.scaling ?? null,
-      pending: async () => (await store.backlog({ queues, task })).pending,
+      pending: async () => (await store.backlog({ queues, task, commands_only })).pending,
     });
     const activity = () => {
       const { completed, failed } = this.#settles.totals;
       return { slots: this.#slots.total, draining: !this.#takes_jobs, completed, failed };
     };
-    this.#registration = new Registration({ store, clock, random, name, version, queues, task, activity });
+    this.#registration = new Registration({
+      store,
+      clock,
+      random,
+      name,
+      version,
+      queues,
+      task,
+      commands_only,
+      activity,
+    });
     const worker_id = this.#registration.id;
     const lease_ms = learn ? 0 : times.lease_ms;
     this.#manager = new LeaseManager({ store, clock, random, host, worker_id, lease_ms });
@@ -247,8 +258,8 @@ export class WorkerPool {
     }
     this.#asking = "acquire";
     this.#fill_again = false;
-    const { queues, task } = this.#options;
-    this.#manager.acquire({ count, queues, task }).then(
+    const { queues, task, commands_only = false } = this.#options;
+    this.#manager.acquire({ count, queues, task, commands_only }).then(
       (leases) => this.#acquired(leases, count),
       (error) => {
         this.#asking = null;

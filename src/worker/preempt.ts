@@ -29,9 +29,9 @@ export async function preempt(
 }
 
 /** How far down its queue is in the order of preference, and how urgent it is. */
-async function nextToAcquire({ store, queues, task }: Served & { store: Store }) {
+async function nextToAcquire({ store, queues, task, commands_only = false }: Served & { store: Store }) {
   for (const [rank, queue] of (queues ?? [null]).entries()) {
-    const priority = await store.topPriority({ queues: queue === null ? null : [queue], task });
+    const priority = await store.topPriority({ queues: queue === null ? null : [queue], task, commands_only });
     if (priority !== null) return { rank, priority };
   }
   return null;

@@ -17,6 +17,7 @@ export interface RegistrationOptions {
   version: string;
   queues: readonly string[] | null;
   task: string | null;
+  commands_only: boolean;
   activity: () => Pick<WorkerRecord, "slots" | "draining" | "completed" | "failed">;
   /** The machine's own, unless a test has another. */
   machine_time?: () => MachineTime;
@@ -87,7 +88,7 @@ export class Registration {
   }
 
   async #write(ended: WorkerRecord["ended"]): Promise<void> {
-    const { store, clock, name, version, queues, task, activity } = this.#options;
+    const { store, clock, name, version, queues, task, commands_only, activity } = this.#options;
     const active = activity();
     this.#saved = { activity: JSON.stringify(active), mono_ms: clock.mono_ms() };
     const now_ms = await store.now();
@@ -100,6 +101,7 @@ export class Registration {
       version,
       queues,
       task,
+      commands_only,
       ...active,
       started_at_ms: this.#started_at_ms,
       seen_at_ms: now_ms,

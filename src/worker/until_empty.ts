@@ -10,17 +10,19 @@ export interface Served {
   /** In order of preference; null: every queue, as one. */
   queues: readonly string[] | null;
   task: string | null;
+  /** It has no handler for jobs without a command, and leaves them to others. */
+  commands_only?: boolean;
 }
 
 /** `recovered`: what a dead worker left is free, and can be acquired now. */
 export async function whatIsLeft(
   store: Store,
-  { queues, task }: Served,
+  { queues, task, commands_only = false }: Served,
   sweep: RecoverySweep | null,
 ): Promise<"nothing" | "recovered" | "work"> {
   // Must be free before it can be seen.
   const counts = (await sweep?.scanDead()) ?? null;
   if (counts !== null && counts.recovered > 0) return "recovered";
-  const { pending, retrying } = await store.backlog({ queues, task });
+  const { pending, retrying } = await store.backlog({ queues, task, commands_only });
   return pending + retrying === 0 ? "nothing" : "work";
 }

@@ -13,6 +13,19 @@ const ran = (place: Place) =>
     .rows<{ argv: string }>("SELECT argv FROM jobs WHERE token > 0 ORDER BY started_at_ms, finished_at_ms")
     .map(({ argv }) => (JSON.parse(argv) as string[]).at(-1));
 
+describe("a job without a command", () => {
+  test("stays pending with the reason where no worker has a handler, and runs where one has", async () => {
+    const place = newPlace();
+    await place.enqueue("--input", "hello");
+    await place.enqueue("--", "true");
+    expect(await place.work()).toBe(0);
+    expect(await place.inspect(1)).toMatchObject({ state: "pending", attempts: 0 });
+    expect((await place.lease("inspect", "1")).stdout).toContain("no worker of queue default has a handler for it");
+    expect((await place.lease("worker", "--until-empty", "--", "cat")).code).toBe(0);
+    expect((await place.lease("logs", "1")).stdout).toBe("hello\n");
+  });
+});
+
 describe("a worker ends", () => {
   test("--once after one job, with 1 when that failed and 0 when there was none", async () => {
     const place = newPlace();

@@ -275,4 +275,47 @@ export function acquireContract(test: StoreTest): void {
       expect((await Promise.all(asked)).flat()).toHaveLength(1);
     });
   });
+
+  describe("acquire of commands alone", () => {
+    const input = new TextEncoder().encode("{}");
+    const bare = { argv: [], input };
+
+    test("leaves jobs without a command pending, wherever they stand in line", async (s) => {
+      const [urgent, first, between, second] = await s.enqueue({ ...bare, priority: 9 }, {}, bare, {});
+      expect(await s.acquireIds({ count: 5, commands_only: true })).toEqual([first, second] as number[]);
+      expect(await s.acquireIds({ count: 5, commands_only: true, queues: ["default"] })).toEqual([]);
+      expect([await s.stateOf(urgent as number), await s.stateOf(between as number)]).toEqual(["pending", "pending"]);
+      expect(await s.acquireIds({ count: 5 })).toEqual([urgent, between] as number[]);
+    });
+
+    test("keeps the order of the queues, of the task and of more than a few", async (s) => {
+      await s.enqueue({ ...bare, queue: "a", task: "t" }, { ...bare, queue: "b", task: "t" });
+      const [b1, a1, other] = await s.enqueue({ queue: "b", task: "t" }, { queue: "a", task: "t" }, { queue: "a" });
+      const wanted = { count: 20, commands_only: true } as const;
+      expect(await s.acquireIds({ ...wanted, task: "t", queues: ["a", "b"] })).toEqual([a1, b1] as number[]);
+      expect(await s.acquireIds({ ...wanted, task: "t" })).toEqual([]);
+      expect(await s.acquireIds(wanted)).toEqual([other as number]);
+    });
+
+    test("takes turns between both kinds when all are asked for", async (s) => {
+      const [low, middle, high, last] = await s.enqueue(
+        { ...bare, priority: 1 },
+        { priority: 2 },
+        { ...bare, priority: 3 },
+        {},
+      );
+      expect(await s.acquireIds({ count: 3, queues: ["default"] })).toEqual([high, middle, low] as number[]);
+      expect(await s.acquireIds({ count: 20, queues: ["default"] })).toEqual([last as number]);
+    });
+
+    test("has its own backlog and its own most urgent job", async (s) => {
+      await s.enqueue({ ...bare, priority: 5 }, { priority: 2 }, { ...bare, delay_ms: 60_000 });
+      const all = { queues: ["default"], task: null };
+      const own = { ...all, commands_only: true };
+      expect(await s.store.backlog(all)).toMatchObject({ pending: 2, waiting: 1 });
+      expect(await s.store.backlog(own)).toMatchObject({ pending: 1, waiting: 0, next_due_ms: null });
+      expect([await s.store.topPriority(all), await s.store.topPriority(own)]).toEqual([5, 2]);
+      expect(await s.store.topPriority({ ...own, queues: null })).toBe(2);
+    });
+  });
 }

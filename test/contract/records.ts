@@ -17,6 +17,7 @@ function worker(overrides: Partial<WorkerRecord> = {}): WorkerRecord {
     queues: null,
     slots: 2,
     task: null,
+    commands_only: false,
     draining: false,
     completed: 0,
     failed: 0,

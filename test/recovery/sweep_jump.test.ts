@@ -35,7 +35,7 @@ describe("a sweep after the clock was set ahead", () => {
     const { store, clock } = b;
     const machine_time = () => ({ boot_id: "boot", uptime_ms: clock.mono_ms(), suspends: 0 });
     const activity = () => ({ slots: 1, draining: false, completed: 0, failed: 0 });
-    const about = { name: null, version: "0", queues: null, task: null, random: () => 0.5 };
+    const about = { name: null, version: "0", queues: null, task: null, commands_only: true, random: () => 0.5 };
     const worker = new Registration({ store, clock, activity, machine_time, ...about });
     await worker.register();
     await b.granted();

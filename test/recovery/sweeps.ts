@@ -39,6 +39,7 @@ export function register(b: Bench, id: string, identity: ProcessIdentity, on = h
     queues: null,
     slots: 1,
     task: null,
+    commands_only: false,
     draining: false,
     completed: 0,
     failed: 0,

@@ -93,6 +93,7 @@ export class World {
       queues: null,
       slots: 2,
       task: null,
+      commands_only: false,
       draining: false,
       completed: 0,
       failed: 0,

@@ -175,6 +175,7 @@ describe("a copy", () => {
       queues: null,
       slots: 1,
       task: null,
+      commands_only: false,
       draining: false,
       completed: 0,
       failed: 0,

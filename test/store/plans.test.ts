@@ -73,6 +73,29 @@ function walks(): string[] {
 }
 
 describe("the plan", () => {
+  test("of whose turn it is goes straight to the place in line, also past jobs that have no command", async () => {
+    const bare = { argv: [], input: new Uint8Array([49]), task: "t" };
+    for (let n = 0; n < 60; n++) await s.enqueue({ task: "t" }, bare);
+    for (const commands_only of [true, false]) {
+      for (const task of [null, "t"]) {
+        for (const count of [1, 20]) await s.acquire({ count, commands_only, task, queues: ["default"] });
+        await s.acquire({ commands_only, task, queues: null });
+      }
+    }
+    const asked = prepared.filter((sql) => sql.includes("ORDER BY priority DESC"));
+    expect(asked.length).toBeGreaterThanOrEqual(6);
+    const looks = asked.flatMap(stepsOf).filter((step) => /INDEX jobs_ready/.test(step));
+    expect(looks.length).toBeGreaterThanOrEqual(asked.length);
+    // <expr> is what keeps those with and without a command apart.
+    expect(looks.filter((step) => !/queue=\? AND <expr>=\?/.test(step))).toEqual([]);
+    expect(
+      asked
+        .filter((sql) => sql.includes("= 0") && !sql.includes("UNION"))
+        .flatMap(stepsOf)
+        .join(),
+    ).not.toMatch(/TEMP B-TREE/);
+  });
+
   test("of a list of all that were given an order by start walks, so that these tests can fail", async () => {
     await s.store.list({ limit: 5, newest_first: true, sort: "started" });
     expect(walks()).toHaveLength(1);

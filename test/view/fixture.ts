@@ -85,6 +85,7 @@ export function worker(overrides: Partial<WorkerRecord> = {}): WorkerRecord {
     queues: null,
     slots: 4,
     task: null,
+    commands_only: false,
     draining: false,
     completed: 0,
     failed: 0,

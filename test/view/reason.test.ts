@@ -18,6 +18,11 @@ const ended = (name: "completed" | "failed" | "cancelled"): JobState => ({ name,
 const why = (state: JobState, job: Partial<Omit<Job, "settings">> = {}, facts: Partial<ReasonFacts> = {}) =>
   reasonOf(jobIn(state, job), { ...NO_FACTS, ...facts }, now_ms);
 
+test("a job without a command waits for a worker that has a handler", () => {
+  const job = jobIn({ name: "pending", run_at_ms: 0 }, { queue: "gpu", argv: [] });
+  expect(reasonOf(job, { ...NO_FACTS, workers: 0 }, 0)).toBe("no worker of queue gpu has a handler for it");
+});
+
 describe("a pending job", () => {
   test.each<[string | null, Partial<ReasonFacts>]>([
     ["queue paused", { queue_paused: true, workers: 0 }],

@@ -6,7 +6,7 @@ import { byTurn, setAside } from "../shared/verdicts.ts";
 import type { AcquireRequest, Grant, SettleRequest } from "../store.ts";
 import { byId } from "./session/arrays.ts";
 import type { Connection, Param } from "./session/session.ts";
-import { FRESH, SQL } from "./statements.ts";
+import { FRESH, SQL, TURNS } from "./statements.ts";
 
 /** Due jobs that are promoted in one commit: few enough that a beat never waits long behind it. */
 export const PROMOTE_LIMIT = 5_000;
@@ -46,12 +46,14 @@ export async function acquire(
   return (rows[0]?.["due"] as unknown) === true ? null : toGrants(db, rows, request);
 }
 
-function variant({ job, queues, task }: AcquireRequest): [statement: string, params: Param[]] {
+function variant(request: AcquireRequest): [statement: string, params: Param[]] {
+  const { job, queues, task, commands_only = false } = request;
+  const turns = commands_only ? TURNS.commands : TURNS.all;
   if (job !== undefined) return [SQL.acquireOne, [job]];
-  if (queues === null) return task === null ? [SQL.acquireAll, []] : [SQL.acquireAllTask, [task]];
+  if (queues === null) return task === null ? [turns.all, []] : [turns.allTask, [task]];
   // A queue that is named twice has only one turn.
   const names = [...new Set(queues)];
-  return task === null ? [SQL.acquire, [names]] : [SQL.acquireTask, [names, task]];
+  return task === null ? [turns.named, [names]] : [turns.namedTask, [names, task]];
 }
 
 async function toGrants(db: Connection, rows: readonly SqlRow[], request: AcquireRequest): Promise<Acquired> {

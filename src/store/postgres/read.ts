@@ -15,7 +15,7 @@ import { Conditions, SHOWN, narrowCheckpoints, narrowList, orderOf } from "../sh
 import { toAttempt, toCheckpoint, toJob, toWorker } from "../shared/rows.ts";
 import { byId, toList } from "./session/arrays.ts";
 import type { Connection } from "./session/session.ts";
-import { SELECT_JOB, SQL } from "./statements.ts";
+import { SELECT_JOB, SQL, WITHOUT_COMMAND } from "./statements.ts";
 
 /** With placeholders and lists as this engine has them. */
 export function select({ ids, queues, task }: Selection): Conditions {
@@ -79,7 +79,8 @@ export async function parents(db: Connection, ids: readonly number[]): Promise<U
 }
 
 /** The jobs of the given queues (null: all) and task (null: any). */
-const MINE = "($1::text[] IS NULL OR queue = ANY ($1::text[])) AND ($2::text IS NULL OR task = $2::text)";
+const MINE = `($1::text[] IS NULL OR queue = ANY ($1::text[])) AND ($2::text IS NULL OR task = $2::text)
+  AND (NOT $3::boolean OR ${WITHOUT_COMMAND} = 0)`;
 
 const BACKLOG = `SELECT
   (SELECT count(*) FROM lease.jobs WHERE state = 'pending' AND ${MINE}) AS pending,
@@ -90,12 +91,13 @@ const BACKLOG = `SELECT
   (SELECT min(run_at_ms) FROM lease.jobs WHERE state = 'scheduled' AND ${MINE}) AS next_due_ms`;
 
 export async function backlog(db: Connection, query: BacklogQuery): Promise<Backlog> {
-  const [row] = await db.query(BACKLOG, [query.queues, query.task]);
+  const [row] = await db.query(BACKLOG, [query.queues, query.task, query.commands_only ?? false]);
   return row as unknown as Backlog;
 }
 
 export async function topPriority(db: Connection, query: BacklogQuery): Promise<number | null> {
-  const [row] = await db.query(SQL.topPriority, [query.queues, query.task]);
+  const statement = query.commands_only === true ? SQL.topCommandPriority : SQL.topPriority;
+  const [row] = await db.query(statement, [query.queues, query.task]);
   return (row?.["priority"] ?? null) as number | null;
 }
 

@@ -99,7 +99,21 @@ CREATE TABLE lease.meta (name text PRIMARY KEY, value text NOT NULL);
 /** Without it nobody could say why a job waits that its queue's workers don't take. */
 const VERSION_2 = "ALTER TABLE lease.workers ADD COLUMN task text;";
 
-export const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2];
+/**
+ * Jobs without a command wait for a worker with a handler. They have a place of their own in the index, so that one
+ * that runs commands alone does not step over them, however many wait.
+ */
+const VERSION_3 = `
+DROP INDEX lease.jobs_ready;
+DROP INDEX lease.jobs_ready_task;
+CREATE INDEX jobs_ready ON lease.jobs (queue, (CASE WHEN argv = '[]' THEN 1 ELSE 0 END), priority DESC, run_at_ms, id)
+  WHERE state = 'pending';
+CREATE INDEX jobs_ready_task ON lease.jobs (task, queue, (CASE WHEN argv = '[]' THEN 1 ELSE 0 END), priority DESC,
+  run_at_ms, id) WHERE state = 'pending' AND task IS NOT NULL;
+ALTER TABLE lease.workers ADD COLUMN commands_only integer NOT NULL DEFAULT 0;
+`;
+
+export const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2, VERSION_3];
 
 export async function versionOf(db: Connection): Promise<number | null> {
   const [row] = await db.query(SQL.getMeta, ["version"]);

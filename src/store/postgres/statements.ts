@@ -77,6 +77,9 @@ const RUNNING = "jobs.expires_at_ms IS NOT NULL";
 
 // $1 holder, $2 host, $3 lease_ms, $4 count, $5 request, $6 whether due jobs come first, then the variant's own.
 
+type Kind = "all" | "commands";
+const KINDS = { all: "VALUES (0), (1)", commands: "VALUES (0)" } as const;
+
 /** The queues that hold pending jobs, by stepping through the index. */
 const readyQueues = (task: string) => `ready (name) AS (
     SELECT min(queue) FROM lease.jobs WHERE state = 'pending' ${task}
@@ -85,9 +88,21 @@ const readyQueues = (task: string) => `ready (name) AS (
       FROM ready WHERE ready.name IS NOT NULL
   )`;
 
-const pickFrom = (queue: string, task: string) => `SELECT jobs.id, jobs.priority, jobs.run_at_ms FROM lease.jobs
-    WHERE state = 'pending' AND jobs.queue = ${queue} ${task} AND NOT due.found
-    ORDER BY priority DESC, run_at_ms, id LIMIT $4 FOR UPDATE SKIP LOCKED`;
+/** 1 for a job without a command, in the words of the index that keeps these apart: only who has a handler takes them. */
+export const WITHOUT_COMMAND = "(CASE WHEN argv = '[]' THEN 1 ELSE 0 END)";
+
+const TURN = "ORDER BY priority DESC, run_at_ms, id LIMIT $4";
+
+const pickOf = (queue: string, task: string, without: string) => `SELECT jobs.id, jobs.priority, jobs.run_at_ms
+    FROM lease.jobs WHERE state = 'pending' AND jobs.queue = ${queue} ${task} AND ${WITHOUT_COMMAND} = ${without}
+      AND NOT due.found ${TURN} FOR UPDATE SKIP LOCKED`;
+
+/** Whose turn it is in a queue: of those with a command, or of all. */
+const pickFrom = (queue: string, task: string, kind: Kind) =>
+  kind === "commands"
+    ? pickOf(queue, task, "0")
+    : `SELECT either.* FROM (${KINDS.all}) AS kind (n)
+      CROSS JOIN LATERAL (${pickOf(queue, task, "kind.n")}) AS either ${TURN}`;
 
 /** A lease of 0 is a learned one: by the job's key, or else by its queue (see subjectOf). */
 const GRANTED_MS = `least(coalesce(nullif(coalesce(jobs.lease_ms, $3::bigint), 0), (SELECT learned.lease_ms FROM lease.learned
@@ -119,13 +134,13 @@ const acquire = (picked: string, more = "") => `WITH RECURSIVE ${CLOCK}, due AS 
       started_at_ms = excluded.started_at_ms, lease_ms = excluded.lease_ms, ended_at_ms = NULL, cause = NULL
   ) ${answer}`;
 
-const NAMED = (task: string) => `SELECT picked.id FROM due, (
+const NAMED = (task: string, kind: Kind) => `SELECT picked.id FROM due, (
     SELECT name FROM unnest($7::text[]) AS asked (name) WHERE NOT ${isPaused("asked.name")}
-  ) AS queue CROSS JOIN LATERAL (${pickFrom("queue.name", task)}) AS picked LIMIT $4`;
+  ) AS queue CROSS JOIN LATERAL (${pickFrom("queue.name", task, kind)}) AS picked LIMIT $4`;
 
-const ALL = (task: string) => `SELECT picked.id FROM due, (
+const ALL = (task: string, kind: Kind) => `SELECT picked.id FROM due, (
     SELECT name FROM ready WHERE name IS NOT NULL AND NOT ${isPaused("ready.name")}
-  ) AS queue CROSS JOIN LATERAL (${pickFrom("queue.name", task)}) AS picked
+  ) AS queue CROSS JOIN LATERAL (${pickFrom("queue.name", task, kind)}) AS picked
   ORDER BY picked.priority DESC, picked.run_at_ms, picked.id LIMIT $4`;
 
 // ── Settle ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -194,11 +209,27 @@ const ATTEMPTS = `SELECT attempts.*, CASE WHEN jobs.state = 'running' AND jobs.t
     THEN greatest(attempts.beats, jobs.beats) ELSE attempts.beats END AS beats
   FROM lease.attempts JOIN lease.jobs ON jobs.id = attempts.job_id`;
 
+/** The head of each queue is enough. $1 queues, $2 task. */
+const topPriority = (kind: Kind) => `WITH RECURSIVE ${readyQueues("")} SELECT max(head.priority) AS priority FROM (
+      SELECT name FROM unnest($1::text[]) AS asked (name)
+      UNION ALL SELECT name FROM ready WHERE $1::text[] IS NULL AND name IS NOT NULL
+    ) AS queue CROSS JOIN (${KINDS[kind]}) AS kind (n) CROSS JOIN LATERAL (
+      SELECT priority FROM lease.jobs WHERE state = 'pending' AND jobs.queue = queue.name
+        AND ($2::text IS NULL OR task = $2::text) AND ${WITHOUT_COMMAND} = kind.n
+        ORDER BY priority DESC, run_at_ms, id LIMIT 1
+    ) AS head WHERE NOT ${isPaused("queue.name")}`;
+
+const statementsOf = (kind: Kind) => ({
+  named: acquire(NAMED("", kind)),
+  namedTask: acquire(NAMED("AND task = $8", kind)),
+  all: acquire(ALL("", kind), `${readyQueues("")}, `),
+  allTask: acquire(ALL("AND task = $7", kind), `${readyQueues("AND task = $7")}, `),
+});
+
+/** Whose turn it is, for an acquirer of everything and for one of commands alone. */
+export const TURNS = { all: statementsOf("all"), commands: statementsOf("commands") } as const;
+
 export const SQL = {
-  acquire: acquire(NAMED("")),
-  acquireTask: acquire(NAMED("AND task = $8")),
-  acquireAll: acquire(ALL(""), `${readyQueues("")}, `),
-  acquireAllTask: acquire(ALL("AND task = $7"), `${readyQueues("AND task = $7")}, `),
   acquireOne: acquire(
     "SELECT id FROM lease.jobs, due WHERE id = $7 AND state = 'pending' AND NOT due.found LIMIT $4 FOR UPDATE OF jobs",
   ),
@@ -269,14 +300,8 @@ export const SQL = {
     ) INSERT INTO lease.checkpoints (job_id, task, kind, token, at_ms, text)
     SELECT id, task, 'progress', token, ms, text FROM held ORDER BY n RETURNING job_id AS id, token`,
 
-  /** The head of each queue is enough. $1 queues, $2 task. */
-  topPriority: `WITH RECURSIVE ${readyQueues("")} SELECT max(head.priority) AS priority FROM (
-      SELECT name FROM unnest($1::text[]) AS asked (name)
-      UNION ALL SELECT name FROM ready WHERE $1::text[] IS NULL AND name IS NOT NULL
-    ) AS queue CROSS JOIN LATERAL (
-      SELECT priority FROM lease.jobs WHERE state = 'pending' AND jobs.queue = queue.name
-        AND ($2::text IS NULL OR task = $2::text) ORDER BY priority DESC, run_at_ms, id LIMIT 1
-    ) AS head WHERE NOT ${isPaused("queue.name")}`,
+  topPriority: topPriority("all"),
+  topCommandPriority: topPriority("commands"),
 
   attempts: `${ATTEMPTS} WHERE job_id = $1 ORDER BY attempt`,
   currentAttempts: `${ATTEMPTS} WHERE job_id = ANY ($1::bigint[]) AND attempt = token`,

@@ -222,6 +222,7 @@ const WORKER = new RowTable({
   version: string,
   queues: { ...orNull(parsed(textList, [])), test: () => false, instead: [] },
   task: stringOrNull,
+  commands_only: int,
   slots: natural,
   draining: int,
   completed: natural,
@@ -376,8 +377,9 @@ export function toCheckpoint(row: SqlRow): Checkpoint {
 }
 
 export function toWorker(row: SqlRow): WorkerRecord {
-  const { draining, ...rest } = WORKER.read(row).values;
-  return { ...rest, draining: draining !== 0, process: toProcess(row) ?? PROCESS.instead };
+  const { draining, commands_only, ...rest } = WORKER.read(row).values;
+  const flags = { draining: draining !== 0, commands_only: commands_only !== 0 };
+  return { ...rest, ...flags, process: toProcess(row) ?? PROCESS.instead };
 }
 
 /** One that can't be read has taught nothing: learning begins anew. */
@@ -390,8 +392,9 @@ export function toLearned(row: SqlRow): Learned | null {
 export const WORKER_COLUMNS: readonly string[] = Object.keys({ ...PROCESS.instead, ...WORKER.instead });
 
 /** In the same order. */
-export function workerColumns({ process, queues, draining, ...rest }: WorkerRecord): SqlValue[] {
-  const texts = { queues: queues === null ? null : JSON.stringify(queues), draining: draining ? 1 : 0 };
-  const columns: Readonly<Record<string, SqlValue>> = { ...rest, ...process, ...texts };
+export function workerColumns({ process, queues, draining, commands_only, ...rest }: WorkerRecord): SqlValue[] {
+  const texts = { queues: queues === null ? null : JSON.stringify(queues) };
+  const flags = { draining: draining ? 1 : 0, commands_only: commands_only ? 1 : 0 };
+  const columns: Readonly<Record<string, SqlValue>> = { ...rest, ...process, ...texts, ...flags };
   return WORKER_COLUMNS.map((name) => columns[name] ?? null);
 }

@@ -3,10 +3,11 @@
 import type { SqlRow } from "../../platform/platform.ts";
 import { toJob, toProcess } from "../shared/rows.ts";
 import { SET_ASIDE, byTurn, setAside } from "../shared/verdicts.ts";
+import type { BacklogQuery } from "../queries.ts";
 import type { AcquireRequest, Acquirer, Grant } from "../store.ts";
 import type { Database } from "./open.ts";
 import { settle } from "./settle.ts";
-import { SQL } from "./statements.ts";
+import { SQL, TURNS } from "./statements.ts";
 
 /** Due jobs that are promoted in one commit: few enough that a beat never waits long behind it. */
 const PROMOTE_LIMIT = 5_000;
@@ -44,7 +45,7 @@ export function acquire(db: Database, request: AcquireRequest): Grant[] | null {
 /** Of every queue, only the first in turn: the next may be in another. Null when some had to be set aside first. */
 function nextRows(db: Database, request: AcquireRequest, count: number, now_ms: number): SqlRow[] | null {
   if (request.queues === null) {
-    const queue = firstReady(db, null, request.task)?.["queue"] as string | undefined;
+    const queue = firstReady(db, request)?.["queue"] as string | undefined;
     return queue === undefined ? [] : acquireFrom(db, queue, 1, request, now_ms);
   }
   for (const queue of request.queues) {
@@ -68,8 +69,9 @@ export function isDue(db: Database, now_ms = db.now_ms()): boolean {
 /** Whether an acquire could find anything, by reading alone. */
 export function mayAcquire(db: Database, request: AcquireRequest): boolean {
   if (isDue(db) || request.job !== undefined) return true;
-  if (request.queues === null) return (db.sql(SQL.nextQueue).get("")?.["queue"] ?? null) !== null;
-  return request.queues.some((queue) => db.sql(SQL.anyReady).get(queue) !== null);
+  const { anyReady } = turnsOf(request);
+  for (const queue of request.queues ?? readyQueues(db)) if (db.sql(anyReady).get(queue) !== null) return true;
+  return false;
 }
 
 function acquireFrom(
@@ -82,7 +84,8 @@ function acquireFrom(
   const { holder, lease_ms, task } = request;
   const all = (name: "ready" | "acquire") => {
     const params = [holder, now_ms, lease_ms, queue, count];
-    return task === null ? db.sql(SQL[name]).all(...params) : db.sql(SQL[`${name}Task`]).all(...params, task);
+    const turns = turnsOf(request);
+    return task === null ? db.sql(turns[name]).all(...params) : db.sql(turns[`${name}Task`]).all(...params, task);
   };
   const rows = all(count > FEW ? "acquire" : "ready");
   const safe = rows.filter(({ id }) => Number.isSafeInteger(id));
@@ -98,9 +101,16 @@ const END_UNSAFE = `UPDATE jobs SET state = 'failed', finished_at_ms = ?1, cause
   error = 'damaged: id is out of range', holder = NULL, expires_at_ms = NULL, cancel_requested_at_ms = NULL
   WHERE (id > ${Number.MAX_SAFE_INTEGER} OR id < ${-Number.MAX_SAFE_INTEGER}) AND state IN ('pending', 'running')`;
 
+/** In whose turn of those that `request` takes. */
+function turnsOf({ commands_only = false }: Pick<BacklogQuery, "commands_only">) {
+  return commands_only ? TURNS.commands : TURNS.all;
+}
+
 /** The pending job whose turn is first among these queues, or among all; paused ones don't count. */
-export function firstReady(db: Database, queues: readonly string[] | null, task: string | null): SqlRow | null {
-  const head = db.sql(task === null ? SQL.readyHead : SQL.readyHeadTask);
+export function firstReady(db: Database, query: BacklogQuery): SqlRow | null {
+  const { queues, task } = query;
+  const turns = turnsOf(query);
+  const head = db.sql(task === null ? turns.readyHead : turns.readyHeadTask);
   let best: SqlRow | null = null;
   for (const queue of queues ?? readyQueues(db)) {
     const row = task === null ? head.get(queue) : head.get(queue, task);

@@ -20,7 +20,7 @@ import { Conditions, SHOWN, SORT_COLUMNS, narrowCheckpoints, narrowList, orderOf
 import { toAttempt, toCheckpoint, toJob, toWorker } from "../shared/rows.ts";
 import { firstReady } from "./acquire.ts";
 import type { Database } from "./open.ts";
-import { SELECT_JOB, SQL } from "./statements.ts";
+import { SELECT_JOB, SQL, WITHOUT_COMMAND } from "./statements.ts";
 
 const IS_ONE_OF = "IN (SELECT value FROM json_each(?))";
 
@@ -156,16 +156,17 @@ export function leaseHealth(db: Database): LeaseHealth {
   return db.sql(LEASES).get(db.now_ms()) as unknown as LeaseHealth;
 }
 
-export function topPriority(db: Database, { queues, task }: BacklogQuery): number | null {
-  return (firstReady(db, queues, task)?.["priority"] ?? null) as number | null;
+export function topPriority(db: Database, query: BacklogQuery): number | null {
+  return (firstReady(db, query)?.["priority"] ?? null) as number | null;
 }
 
 export function nextDue(db: Database): number | null {
   return (db.sql(SQL.nextDue).get()?.["at_ms"] ?? null) as number | null;
 }
 
-export function backlog(db: Database, { queues, task }: BacklogQuery): Backlog {
+export function backlog(db: Database, { queues, task, commands_only = false }: BacklogQuery): Backlog {
   const only = select({ ...(queues === null ? {} : { queues }), ...(task === null ? {} : { task }) });
+  if (commands_only) only.say(`${WITHOUT_COMMAND} = 0`);
   // By the index of the state: a task may have very many jobs that have ended.
   const from = (index: string, condition: string) => `FROM jobs INDEXED BY ${index} ${only.where(condition)}`;
   const text = `SELECT (SELECT count(*) FROM jobs ${only.where("state = 'pending'")}) AS pending,

@@ -131,7 +131,20 @@ ALTER TABLE workers ADD COLUMN failed INTEGER NOT NULL DEFAULT 0;
 /** Without it nobody could say why a job waits that its queue's workers don't take. */
 const VERSION_3 = "ALTER TABLE workers ADD COLUMN task TEXT;";
 
-export const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2, VERSION_3];
+/**
+ * Jobs without a command wait for a worker with a handler. They have a place of their own in the index, so that one
+ * that runs commands alone does not step over them, however many wait.
+ */
+const VERSION_4 = `
+DROP INDEX jobs_ready;
+DROP INDEX jobs_ready_task;
+CREATE INDEX jobs_ready ON jobs (queue, (argv = '[]'), priority DESC, run_at_ms, id) WHERE state = 'pending';
+CREATE INDEX jobs_ready_task ON jobs (task, queue, (argv = '[]'), priority DESC, run_at_ms, id)
+  WHERE state = 'pending' AND task IS NOT NULL;
+ALTER TABLE workers ADD COLUMN commands_only INTEGER NOT NULL DEFAULT 0;
+`;
+
+export const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4];
 assert(MIGRATIONS.length === SCHEMA_VERSION, "the version counts the steps");
 
 /** Brings the schema of a store to this version, under the lock. */

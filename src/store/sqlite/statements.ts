@@ -22,11 +22,35 @@ const GRANT = `UPDATE jobs SET state = 'running', token = min(token, ${MOST_GRAN
   last_beat_at_ms = ?2, expires_at_ms = ?2 + ${GRANTED_MS}, progress = NULL, message = NULL,
   reason = NULL`;
 
-/** Whose turn it is in queue ?4, at most ?5 of them; numbered so that they fit into the statements that grant. */
-const TURN = "ORDER BY priority DESC, run_at_ms, id LIMIT ?5";
-const READY = `SELECT id FROM jobs WHERE state = 'pending' AND queue = ?4 AND ${notPaused("?4")} ${TURN}`;
-const READY_OF_TASK = `SELECT id FROM jobs
-  WHERE state = 'pending' AND task = ?6 AND queue = ?4 AND ${notPaused("?4")} ${TURN}`;
+/** A job without a command, in the words of the index that keeps these apart: only who has a handler takes them. */
+export const WITHOUT_COMMAND = "(argv = '[]')";
+
+/** Whose turn it is in a queue: of those with a command, of those without, or (null) of both. */
+function turn(columns: string, only: string, command: boolean | null, limit: string): string {
+  const order = `ORDER BY priority DESC, run_at_ms, id LIMIT ${limit}`;
+  const of = (without: 0 | 1, what: string) =>
+    `SELECT ${what} FROM jobs WHERE state = 'pending' AND ${only} AND ${WITHOUT_COMMAND} = ${without} ${order}`;
+  if (command !== null) return of(command ? 0 : 1, columns);
+  const both = ([0, 1] as const).map((without) => `SELECT * FROM (${of(without, "id, queue, priority, run_at_ms")})`);
+  return `SELECT ${columns} FROM (${both.join(" UNION ALL ")}) ${order}`;
+}
+
+/** At most ?5 of queue ?4; numbered so that they fit into the statements that grant. */
+function turns(command: true | null) {
+  const ready = turn("id", `queue = ?4 AND ${notPaused("?4")}`, command, "?5");
+  const ready_task = turn("id", `task = ?6 AND queue = ?4 AND ${notPaused("?4")}`, command, "?5");
+  const head = "id, queue, priority, run_at_ms";
+  return {
+    ready,
+    readyTask: ready_task,
+    acquire: `${GRANT} WHERE id IN (${ready}) RETURNING ${JOB_COLUMNS}`,
+    acquireTask: `${GRANT} WHERE id IN (${ready_task}) RETURNING ${JOB_COLUMNS}`,
+    readyHead: turn(head, `queue = ?1 AND ${notPaused("?1")}`, command, "1"),
+    readyHeadTask: turn(head, `queue = ?1 AND task = ?2 AND ${notPaused("?1")}`, command, "1"),
+    anyReady: `SELECT 1 AS found FROM jobs
+      WHERE state = 'pending' AND queue = ?1 ${command === null ? "" : `AND ${WITHOUT_COMMAND} = 0`} LIMIT 1`,
+  } as const;
+}
 
 const END_ATTEMPT = `UPDATE attempts SET ended_at_ms = ?3, cause = ?4, exit_code = ?5, signal = ?6, error = ?7,
   last_line = coalesce(?8, last_line), beats = max(beats, ?9), boot_id = coalesce(boot_id, ?10), pid = coalesce(pid, ?11),
@@ -55,17 +79,8 @@ const BY_END = "ORDER BY jobs.expires_at_ms, jobs.id LIMIT ?4";
 export const SQL = {
   promote: `UPDATE jobs SET state = 'pending'
     WHERE id IN (SELECT id FROM jobs WHERE state = 'scheduled' AND run_at_ms <= ?1 ORDER BY run_at_ms LIMIT ?2)`,
-  ready: READY,
-  readyTask: READY_OF_TASK,
-  acquire: `${GRANT} WHERE id IN (${READY}) RETURNING ${JOB_COLUMNS}`,
-  acquireTask: `${GRANT} WHERE id IN (${READY_OF_TASK}) RETURNING ${JOB_COLUMNS}`,
   acquireOne: `${GRANT} WHERE id = ?4 AND state = 'pending' RETURNING ${JOB_COLUMNS}`,
   nextQueue: "SELECT min(queue) AS queue FROM jobs WHERE state = 'pending' AND queue > ?1",
-  readyHead: `SELECT id, queue, priority, run_at_ms FROM jobs WHERE state = 'pending' AND queue = ?1 AND ${notPaused("?1")}
-    ORDER BY priority DESC, run_at_ms, id LIMIT 1`,
-  readyHeadTask: `SELECT id, queue, priority, run_at_ms FROM jobs
-    WHERE state = 'pending' AND queue = ?1 AND task = ?2 AND ${notPaused("?1")}
-    ORDER BY priority DESC, run_at_ms, id LIMIT 1`,
   inputOf: "SELECT data FROM inputs WHERE job_id = ?1",
   insertAttempt: `INSERT INTO attempts (job_id, attempt, worker, host, started_at_ms, lease_ms)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6)
@@ -111,11 +126,13 @@ export const SQL = {
   deleteJob: "DELETE FROM jobs WHERE id = ?1",
 
   nextDue: "SELECT min(run_at_ms) AS at_ms FROM jobs WHERE state = 'scheduled'",
-  anyReady: "SELECT 1 AS found FROM jobs WHERE state = 'pending' AND queue = ?1 LIMIT 1",
 
   getMeta: "SELECT value FROM meta WHERE name = ?1",
   setMeta: "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET value = ?2",
 } as const;
+
+/** Whose turn it is, for an acquirer of everything and for one of commands alone. */
+export const TURNS = { all: turns(null), commands: turns(true) } as const;
 
 export const SELECT_JOB = JOB_WITH_INPUT;
 /** Where nobody asks for it. */
