@@ -31,10 +31,12 @@ function libc<const Symbols extends Record<string, FFIFunction>>(symbols: Symbol
 }
 
 const AT_FDCWD = -100;
+const AT_SYMLINK_NOFOLLOW = 0x100;
 const STATX_BASIC = 0x7ff;
+const STATX_MNT_ID = 0x1000;
 /** struct statx is the same on every machine: that is why it, and not stat, is asked. */
 const STATX_BYTES = 256;
-const [UID_AT, MODE_AT, SIZE_AT] = [20, 28, 40];
+const [MASK_AT, LINKS_AT, UID_AT, MODE_AT, INODE_AT, SIZE_AT, DEVICE_AT, MOUNT_AT] = [0, 16, 20, 28, 32, 40, 136, 144];
 /** More than struct statfs needs anywhere; its type comes first. */
 const STATFS_BYTES = 256;
 const PATH_MAX = 4096;
@@ -52,17 +54,23 @@ const encoder = new TextEncoder();
 export function quickFiles(): QuickFiles | null {
   const c = filesLibc();
   if (c === null) return null;
+  const ask = (path: string, flags: number) => {
+    const buffer = new Uint8Array(STATX_BYTES);
+    if (c.statx(AT_FDCWD, ptr(text(path)), flags, STATX_BASIC | STATX_MNT_ID, ptr(buffer)) !== 0) return null;
+    const view = new DataView(buffer.buffer);
+    const tells_mount = (view.getUint32(MASK_AT, true) & STATX_MNT_ID) !== 0;
+    return {
+      mode: view.getUint16(MODE_AT, true),
+      uid: view.getUint32(UID_AT, true),
+      size: Number(view.getBigUint64(SIZE_AT, true)),
+      links: view.getUint32(LINKS_AT, true),
+      identity: `${view.getBigUint64(DEVICE_AT, true)}:${view.getBigUint64(INODE_AT, true)}`,
+      mount: tells_mount ? String(view.getBigUint64(MOUNT_AT, true)) : null,
+    };
+  };
   return {
-    stat(path) {
-      const buffer = new Uint8Array(STATX_BYTES);
-      if (c.statx(AT_FDCWD, ptr(text(path)), 0, STATX_BASIC, ptr(buffer)) !== 0) return null;
-      const view = new DataView(buffer.buffer);
-      return {
-        mode: view.getUint16(MODE_AT, true),
-        uid: view.getUint32(UID_AT, true),
-        size: Number(view.getBigUint64(SIZE_AT, true)),
-      };
-    },
+    stat: (path) => ask(path, 0),
+    lstat: (path) => ask(path, AT_SYMLINK_NOFOLLOW),
     fileSystem(path) {
       const buffer = new Uint8Array(STATFS_BYTES);
       return c.statfs(ptr(text(path)), ptr(buffer)) === 0 ? new DataView(buffer.buffer).getUint32(0, true) : null;

@@ -57,9 +57,23 @@ export interface Child {
   abandonOutput(): void;
 }
 
+export interface QuickStats {
+  mode: number;
+  uid: number;
+  size: number;
+  /** How many names it has. */
+  links: number;
+  /** No two files of a running system have the same. */
+  identity: string;
+  /** The mount that it is in; null where the kernel does not say. */
+  mount: string | null;
+}
+
 /** Files without node:fs, see libc.ts; null where it has to be asked. */
 export interface QuickFiles {
-  stat(path: string): { mode: number; uid: number; size: number } | null;
+  stat(path: string): QuickStats | null;
+  /** Of a link itself. */
+  lstat(path: string): QuickStats | null;
   /** The type of the file system, as statfs(2) numbers them. */
   fileSystem(path: string): number | null;
   /** Behind all links; only of what is there. */

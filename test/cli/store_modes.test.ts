@@ -88,10 +88,33 @@ describe("a store that others can write", () => {
     expect(mode(join(folder, "lease.db"))).toBe("600");
   });
 
-  test("is taken in a folder like /tmp, where nobody can replace another's files", async () => {
+  test("is refused in a folder like /tmp, where anybody can put a log or a journal beside it", async () => {
     const place = newPlace();
     chmodSync(place.folder, 0o1777);
-    expect(await place.enqueue("--", "true")).toBe(1);
+    expectRefusal(
+      await place.lease("enqueue", "--", "true"),
+      125,
+      /is a folder in which anybody can put files.*in a folder of its own, or pass --trust-store/,
+    );
+    expect(readdirSync(place.folder)).toEqual([]);
+    // Below it, what is ours can't be taken away.
+    const env = { LEASE_STORE: join(place.folder, "own/lease.db") };
+    expect(await place.leaseWith({ env }, "enqueue", "--", "true")).toMatchObject({ stdout: "1\n" });
+    expect(await place.leaseWith({ env }, "enqueue", "--", "true")).toMatchObject({ stdout: "2\n" });
+  });
+
+  test("is refused in a folder below one that others can write, who could put another in its place", async () => {
+    const place = newPlace();
+    const folder = join(place.folder, "open/deep/own");
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    const env = { LEASE_STORE: join(folder, "lease.db") };
+    expect(await place.leaseWith({ env }, "enqueue", "--", "true")).toMatchObject({ stdout: "1\n" });
+    chmodSync(join(place.folder, "open"), 0o777);
+    for (const command of [["enqueue", "--", "true"], ["worker", "--until-empty"], ["inspect"]]) {
+      expectRefusal(await place.leaseWith({ env }, ...command), 125, /\/open can be written by others.*chmod go-w/);
+    }
+    chmodSync(join(place.folder, "open"), 0o755);
+    expect(await place.leaseWith({ env }, "enqueue", "--", "true")).toMatchObject({ stdout: "2\n" });
   });
 
   test("is refused by the folder that it is really in, not by that of a link to it", async () => {

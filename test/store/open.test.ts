@@ -1,6 +1,6 @@
 import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, describe, expect, spyOn, test } from "bun:test";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { platform } from "#platform";
@@ -9,7 +9,7 @@ import { systemClock, systemRandom } from "../../src/platform/clock.ts";
 import type { OpenSqliteOptions } from "../../src/store/sqlite/open.ts";
 import { openSqlite } from "../../src/store/sqlite/open.ts";
 import { MIGRATIONS } from "../../src/store/sqlite/schema.ts";
-import { APPLICATION_ID } from "../../src/store/sqlite/quick_enqueue.ts";
+import { APPLICATION_ID, quickLocation } from "../../src/store/sqlite/quick_enqueue.ts";
 import type { Store } from "../../src/store/store.ts";
 import { newJob } from "../support/jobs.ts";
 
@@ -204,7 +204,7 @@ describe("what a store does not take", () => {
 });
 
 describe("a store whose file is deleted while it is open", () => {
-  const failed = { code: "store_path", message: expect.stringContaining("was deleted or replaced") };
+  const failed = { code: "store_replaced", message: expect.stringContaining("was deleted or replaced") };
 
   test("takes nothing more that nobody would ever see, and has no jobs to give", async () => {
     const store = await open();
@@ -220,5 +220,28 @@ describe("a store whose file is deleted while it is open", () => {
     const other = await open();
     expect(await failure(store.enqueue([newJob({})]))).toMatchObject(failed);
     expect(await other.enqueue([newJob({})])).toMatchObject([{ id: 1 }]);
+  });
+});
+
+describe("a store that is swapped while it is being opened", () => {
+  /** Quick: as a command leaves it. Thorough: without a log, which takes a closer look. */
+  test.each([true, false])("is refused; after the quick look: %s", async (quick) => {
+    const store = await open();
+    await store.enqueue([newJob({})]);
+    await store.close();
+    if (!quick) for (const suffix of ["-wal", "-shm"]) rmSync(path + suffix, { force: true });
+    copyFileSync(path, `${path}-other`);
+    const genuine = platform.openSqlite;
+    const opening = spyOn(platform, "openSqlite").mockImplementation((file) => {
+      renameSync(`${path}-other`, path);
+      return genuine(file);
+    });
+    try {
+      const files = platform.quickFiles();
+      if (files !== null) expect(quickLocation(files, path) !== null).toBe(quick);
+      expect(await failure(open())).toMatchObject({ code: "store_replaced" });
+    } finally {
+      opening.mockRestore();
+    }
   });
 });

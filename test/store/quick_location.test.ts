@@ -4,8 +4,11 @@ import { afterAll, describe, expect, test } from "bun:test";
 import {
   chmodSync,
   chownSync,
+  linkSync,
+  lstatSync,
   mkdirSync,
   mkdtempSync,
+  renameSync,
   rmSync,
   statSync,
   statfsSync,
@@ -42,11 +45,12 @@ function files() {
 describe.if(process.platform === "linux")("the quick look at a store's place", () => {
   test("says yes to one of our own, and tells where it really is", () => {
     const path = place();
-    expect(quickLocation(files(), path)).toEqual({ path, wal_bytes: 1 });
+    const identity = files().stat(path)?.identity ?? "";
+    expect(quickLocation(files(), path)).toEqual({ path, wal_bytes: 1, identity });
     const link = join(top, "link.db");
     symlinkSync(path, link);
-    expect(quickLocation(files(), link)).toEqual({ path, wal_bytes: 1 });
-    expect(prepareLocation(link, { trust: false, create: false })).toBe(path);
+    expect(quickLocation(files(), link)).toEqual({ path, wal_bytes: 1, identity });
+    expect(prepareLocation(link, { trust: false, create: false }).path).toBe(path);
   });
 
   const DOUBTS: [string, (path: string) => void][] = [
@@ -56,6 +60,16 @@ describe.if(process.platform === "linux")("the quick look at a store's place", (
     ["a folder like /tmp", (path) => chmodSync(join(path, ".."), 0o1777)],
     ["a log that others can write", (path) => chmodSync(`${path}-wal`, 0o660)],
     ["shared memory that others can write", (path) => chmodSync(`${path}-shm`, 0o666)],
+    ["a journal beside it", (path) => writeFileSync(`${path}-journal`, "x", { mode: 0o600 })],
+    ["a second name of the file", (path) => linkSync(path, `${path}-2`)],
+    ["a folder above it that others can write", (path) => chmodSync(join(path, "../.."), 0o777)],
+    [
+      "a log that is a link",
+      (path) => {
+        renameSync(`${path}-wal`, `${path}-log`);
+        symlinkSync(`${path}-log`, `${path}-wal`);
+      },
+    ],
     ["no log yet", (path) => rmSync(`${path}-wal`)],
     ["no store yet", (path) => rmSync(path)],
     [
@@ -76,8 +90,10 @@ describe.if(process.platform === "linux")("the quick look at a store's place", (
   for (const [what, spoil] of DOUBTS) {
     test(`leaves ${what} to the thorough one`, () => {
       const path = place();
+      expect(quickLocation(files(), path)).not.toBeNull();
       spoil(path);
       expect(quickLocation(files(), path)).toBeNull();
+      chmodSync(top, 0o700);
     });
   }
 
@@ -97,8 +113,13 @@ describe.if(process.platform === "linux")("files without node:fs", () => {
   test("are told like node:fs tells them", () => {
     const path = place();
     chmodSync(path, 0o640);
-    const { mode, uid, size } = statSync(path);
-    expect(files().stat(path)).toEqual({ mode, uid, size });
+    linkSync(path, `${path}-2`);
+    const { mode, uid, size, nlink: links } = statSync(path);
+    expect(files().stat(path)).toMatchObject({ mode, uid, size, links });
+    expect(files().stat(path)?.identity).toBe(files().stat(`${path}-2`)?.identity as string);
+    expect(files().stat(path)?.identity).not.toBe(files().stat(`${path}-wal`)?.identity as string);
+    symlinkSync(path, `${path}-3`);
+    expect(files().lstat(`${path}-3`)?.mode).toBe(lstatSync(`${path}-3`).mode);
     expect(files().stat(join(top, "none"))).toBeNull();
     expect(files().fileSystem(top)).toBe(statfsSync(top).type >>> 0);
     expect(files().realPath(join(top, ".", "none"))).toBeNull();

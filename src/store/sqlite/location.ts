@@ -1,6 +1,8 @@
 /**
- * Where a store may live. The store decides what gets executed, so a file or folder that others can write is refused; so is a
- * network file system, where SQLite's locks and shared memory do not hold.
+ * Where a store may live. The store decides what gets executed, so whatever of it others can write, replace or plant is
+ * refused: the file, what SQLite reads beside it, its folder, and the folders above. So is a network file system, where
+ * SQLite's locks and shared memory do not hold; and a file with a second name, which has a second write-ahead log there:
+ * whoever comes by the other name neither sees our commits nor waits for our locks.
  */
 
 import * as fs from "node:fs";
@@ -51,28 +53,70 @@ function orNull<T>(ask: () => T): T | null {
   }
 }
 
+export interface Place {
+  /** The real path of the store. */
+  path: string;
+  /** Throws when the file is not the one any more that was looked at, or something was put beside it since. */
+  recheck: () => void;
+}
+
+interface PlaceOptions {
+  trust: boolean;
+  create: boolean;
+}
+
+/** What SQLite reads as part of a store, even one that is yet to be made. */
+export const BESIDE = ["-wal", "-shm", "-journal"] as const;
+
 /** Makes sure that `file` can be a store and exists, or says why not; answers where it really is. */
-export function prepareLocation(file_path: string, options: { trust: boolean; create: boolean }): string {
-  const path = realPath(resolve(file_path));
-  const folder = dirname(path);
+export function prepareLocation(file_path: string, options: PlaceOptions): Place {
+  let path = realPath(resolve(file_path));
+  if (lookAt(path) === null && !options.create) {
+    throw new LeaseError("no_store", `there is no store at ${path} yet: enqueue a job, or name another with --store`);
+  }
+  if (lookAt(path) === null) {
+    creating(path, () => fs.mkdirSync(dirname(path), { recursive: true, mode: 0o700 }));
+    // Some of the folders on the way may have been links.
+    path = realPath(path);
+  }
+  refuseNetwork(dirname(path), path);
+  if (!options.trust) refuseUntrustedAround(path);
+  if (lookAt(path) === null) creating(path, () => fs.closeSync(fs.openSync(path, "wx", 0o600)));
+  const opened = identityOf(path);
+  const recheck = () => {
+    if (identityOf(path) !== opened) throw replaced(path);
+    if (!options.trust) refuseUntrustedAround(path);
+  };
+  return { path, recheck };
+}
+
+/** The file, if it is there and can be a store. */
+function lookAt(path: string): fs.Stats | null {
   const file = statOrNull(path);
   if (file?.isDirectory()) throw new LeaseError("store_path", `store ${path} is a folder: name a file in it`);
   if (file !== null && !file.isFile()) throw new LeaseError("store_path", `store ${path} is not a regular file`);
-  if (file === null && !options.create) {
-    throw new LeaseError("no_store", `there is no store at ${path} yet: enqueue a job, or name another with --store`);
+  if (file !== null) refuseSecondName(path, file);
+  return file;
+}
+
+const TWO_LOGS = "each would get a write-ahead log of its own, and jobs would be lost";
+
+function refuseSecondName(path: string, { nlink }: fs.Stats): void {
+  if (nlink > 1) {
+    const fix = `keep one (\`find / -xdev -samefile ${path}\` lists them), or make a copy with \`lease copy\``;
+    throw new LeaseError("store_second_name", `store ${path} has ${nlink} names (hard links), and ${TWO_LOGS}: ${fix}`);
   }
-  if (file === null) creating(path, () => fs.mkdirSync(folder, { recursive: true, mode: 0o700 }));
-  refuseNetwork(folder, path);
-  if (!options.trust) {
-    refuseUntrusted(fs.statSync(folder), folder);
-    // What lies beside it is read as part of it, even if the store itself is yet to be made.
-    for (const part of [path, `${path}-wal`, `${path}-shm`]) {
-      const stats = statOrNull(part);
-      if (stats !== null) refuseUntrusted(stats, part);
-    }
+  if (isMountPoint(path)) {
+    const fix = "mount the folder that it is in, not the file";
+    throw new LeaseError("store_second_name", `store ${path} is mounted as a file by itself, and ${TWO_LOGS}: ${fix}`);
   }
-  if (file === null) creating(path, () => fs.closeSync(fs.openSync(path, "wx", 0o600)));
-  return path;
+}
+
+/** Mount points as the kernel lists them: blanks, and what else would confuse the list, in octal. */
+function isMountPoint(path: string): boolean {
+  const mounts = orNull(() => fs.readFileSync("/proc/self/mountinfo", "utf8")) ?? "";
+  const listed = path.replaceAll(/[\\ \t\n#]/g, (char) => `\\${char.charCodeAt(0).toString(8).padStart(3, "0")}`);
+  return mounts.split("\n").some((line) => line.split(" ")[4] === listed);
 }
 
 /** Another process may be first. */
@@ -85,15 +129,42 @@ function creating(path: string, create: () => void): void {
   }
 }
 
-/** Others may write when the mode says so (a sticky folder such as /tmp protects its files), or when it is theirs. */
-function refuseUntrusted(stats: fs.Stats, path: string): void {
+const STICKY = 0o1000;
+const OTHERS_WRITE = 0o022;
+
+/** Parts, folder, and the folders above it: who can write one of those puts another folder in the place of ours. */
+function refuseUntrustedAround(path: string): void {
+  const folder = dirname(path);
+  for (let above = folder; ; above = dirname(above)) {
+    const stats = fs.statSync(above);
+    refuseForeign(stats, above);
+    const others_write = (stats.mode & OTHERS_WRITE) !== 0;
+    const sticky = (stats.mode & STICKY) !== 0;
+    // In a sticky folder nobody can take away what is ours, but anybody can put something beside it.
+    if (others_write && above === folder && sticky) untrusted(above, "is a folder in which anybody can put files", OWN);
+    if (others_write && !sticky) untrusted(above, OPEN, `chmod go-w ${above}`);
+    if (above === dirname(above)) break;
+  }
+  for (const part of [path, ...BESIDE.map((suffix) => path + suffix)]) {
+    const stats = statOrNull(part, fs.lstatSync);
+    if (stats === null) continue;
+    if (!stats.isFile()) untrusted(part, "is not a regular file", `look at it, and remove it`);
+    refuseForeign(stats, part);
+    if ((stats.mode & OTHERS_WRITE) !== 0) untrusted(part, OPEN, `chmod go-w ${part}`);
+  }
+}
+
+const OPEN = "can be written by others";
+const OWN = "use a store of your own, in a folder of its own";
+
+/** Who owns the root folder can do anything anyway: root, or in some containers whoever stands for it. */
+function refuseForeign({ uid }: fs.Stats, path: string): void {
   const own_uid = process.getuid?.();
-  const sticky_folder = stats.isDirectory() && (stats.mode & 0o1000) !== 0;
-  const others_write = (stats.mode & 0o022) !== 0 && !sticky_folder;
-  const foreign = own_uid !== undefined && stats.uid !== own_uid && stats.uid !== 0;
-  if (!others_write && !foreign) return;
-  const what = others_write ? "can be written by others" : "belongs to another user";
-  const fix = others_write ? `chmod go-w ${path}` : "use a store of your own";
+  if (own_uid === undefined || uid === own_uid || uid === 0 || uid === fs.statSync("/").uid) return;
+  untrusted(path, "belongs to another user", "use a store of your own");
+}
+
+function untrusted(path: string, what: string, fix: string): never {
   const message = `${path} ${what}, and a store decides what gets executed: ${fix}, or pass --trust-store`;
   throw new LeaseError("store_untrusted", message);
 }
@@ -130,9 +201,9 @@ function mountKind(folder: string): string {
   return best.kind;
 }
 
-function statOrNull(path: string): fs.Stats | null {
+function statOrNull(path: string, ask: (path: string) => fs.Stats = fs.statSync): fs.Stats | null {
   try {
-    return fs.statSync(path);
+    return ask(path);
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code;
     if (code === "ENOENT") return null;
@@ -149,21 +220,29 @@ function because(error: unknown): string {
   return message;
 }
 
-/**
- * A check that throws when the file at `path` is not the one any more that it is now, because it was deleted or replaced.
- * The engine would go on with the file that it has open and that nobody else can see: all that is written to it would be
- * lost with us, without a sound.
- */
-export function sameFile(path: string): () => void {
-  const opened = fileAt(path);
-  return () => {
-    if (fileAt(path) === opened) return;
-    const advice = "was deleted or replaced by another file while it was in use: start again to use what is there now";
-    throw new LeaseError("store_path", `store ${path} ${advice}`);
-  };
+export function replaced(path: string): LeaseError {
+  const advice = "was deleted or replaced by another file while it was in use: start again to use what is there now";
+  return new LeaseError("store_replaced", `store ${path} ${advice}`);
 }
 
-function fileAt(path: string): string | null {
+/** Which file is there; null: none. */
+export function identityOf(path: string): string | null {
   const stats = fs.statSync(path, { throwIfNoEntry: false });
   return stats === undefined ? null : `${stats.dev}:${stats.ino}`;
+}
+
+/**
+ * A check that throws when what is at `path` is not the store any more that it is now, because the file, its log or the
+ * shared memory was deleted or replaced. The engine would go on with those that it has open and that nobody else can see:
+ * all that is written to them would be lost with us, without a sound.
+ */
+export function sameFiles(path: string): () => void {
+  const opened: [part: string, identity: string | null][] = [[path, identityOf(path)]];
+  for (const part of [`${path}-wal`, `${path}-shm`]) {
+    const identity = identityOf(part);
+    if (identity !== null) opened.push([part, identity]);
+  }
+  return () => {
+    for (const [part, identity] of opened) if (identityOf(part) !== identity) throw replaced(path);
+  };
 }

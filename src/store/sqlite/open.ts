@@ -10,6 +10,7 @@ import { LeaseError } from "../../core/errors.ts";
 import { lazyFs } from "../../platform/platform.ts";
 import type { SqlDatabase, SqlStatement } from "../../platform/platform.ts";
 import type { Inbox, Store } from "../store.ts";
+import type { Place } from "./location.ts";
 import { enqueue } from "./enqueue.ts";
 import { explain, isBusy } from "./failure.ts";
 import { APPLICATION_ID, SCHEMA_VERSION, SHORT_WAL_BYTES, WAL_LIMIT_BYTES, quickLocation } from "./quick_enqueue.ts";
@@ -73,16 +74,19 @@ export async function openSqliteInbox(file: string, options: OpenSqliteOptions):
 }
 
 async function connect(file: string, options: OpenSqliteOptions): Promise<Connection> {
-  const path = await locationOf(file, options);
+  const { path, recheck } = await locationOf(file, options);
   const busy_limit_ms = options.busy_limit_ms ?? DEFAULT_BUSY_LIMIT_MS;
   let database: SqlDatabase | null = null;
   try {
     const opened = (database = platform.openSqlite(path));
+    recheck();
     const version = await whileBusy(busy_limit_ms, () => configure(opened, path));
     if (version !== SCHEMA_VERSION) {
       const { migrate } = await import("./schema.ts");
       await whileBusy(busy_limit_ms, () => migrate(opened, path));
     }
+    // What lies beside it was opened by the first look into it.
+    recheck();
   } catch (error) {
     database?.close();
     throw explain(error, path);
@@ -90,10 +94,17 @@ async function connect(file: string, options: OpenSqliteOptions): Promise<Connec
   return new Connection(path, database, { random: options.random, busy_limit_ms });
 }
 
-async function locationOf(file: string, { trust = false, create = true }: OpenSqliteOptions): Promise<string> {
+async function locationOf(file: string, { trust = false, create = true }: OpenSqliteOptions): Promise<Place> {
   const files = platform.quickFiles();
   const plain = files === null ? null : quickLocation(files, file);
-  if (plain !== null) return plain.path;
+  if (files !== null && plain !== null) {
+    const { path, identity } = plain;
+    const swapped = `store ${path} was replaced by another file while it was being opened: try again`;
+    const recheck = () => {
+      if (files.lstat(path)?.identity !== identity) throw new LeaseError("store_replaced", swapped);
+    };
+    return { path, recheck };
+  }
   const { prepareLocation } = await import("./location.ts");
   return prepareLocation(file, { trust, create });
 }

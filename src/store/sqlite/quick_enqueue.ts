@@ -63,6 +63,10 @@ export function quickEnqueue(files: QuickFiles, file: string, job: NewJob, now_m
   const opened = location === null ? null : open(location.path);
   if (location === null || opened === null) return null;
   const { database, insert } = opened;
+  if (files.lstat(location.path)?.identity !== location.identity) {
+    database.close();
+    return null;
+  }
   let added: ReturnType<SqlStatement["run"]>;
   try {
     added = insert.run(...jobColumns(job, now_ms));
@@ -103,35 +107,51 @@ const LOCAL = new Set([0xef53, 0x58465342, 0x9123683e, 0x01021994, 0x794c7630, 0
 const TYPE = 0o170000;
 const FOLDER = 0o040000;
 const FILE = 0o100000;
+const STICKY = 0o1000;
 const OTHERS_WRITE = 0o022;
 
 export interface QuickLocation {
   /** The real path of the store. */
   path: string;
   wal_bytes: number;
+  /** Of the file that was looked at. */
+  identity: string;
 }
 
 /**
- * Says yes where it is plain that a store is right: a file of ours that nobody else can write, in a folder of ours that
- * nobody else can write, on a well-known local file system. About anything else it says nothing, by null, and
- * location.ts looks closely.
+ * Says yes where it is plain that a store is right: a file of ours that nobody else can write, without a second name, in a
+ * folder of ours that nobody else can write or replace, on a well-known local file system. About anything else it says
+ * nothing, by null, and location.ts looks closely.
  */
 export function quickLocation(files: QuickFiles, file: string): QuickLocation | null {
   const path = file.includes("\0") ? null : files.realPath(file);
   if (path === null) return null;
-  const folder = path.slice(0, path.lastIndexOf("/")) || "/";
-  if (!LOCAL.has(files.fileSystem(folder) ?? 0)) return null;
+  const folder_path = path.slice(0, path.lastIndexOf("/")) || "/";
+  if (!LOCAL.has(files.fileSystem(folder_path) ?? 0)) return null;
   const own_uid = process.getuid?.();
-  let wal_bytes = 0;
-  for (const part of [folder, path, `${path}-wal`, `${path}-shm`]) {
-    const stats = files.stat(part);
+  const ours = (part: string, type: number) => {
+    const stats = files.lstat(part);
     const is_right =
-      stats !== null &&
-      (stats.mode & TYPE) === (part === folder ? FOLDER : FILE) &&
-      (stats.mode & OTHERS_WRITE) === 0 &&
-      stats.uid === own_uid;
-    if (!is_right) return null;
-    if (part.endsWith("-wal")) wal_bytes = stats.size;
+      stats !== null && (stats.mode & TYPE) === type && (stats.mode & OTHERS_WRITE) === 0 && stats.uid === own_uid;
+    return is_right ? stats : null;
+  };
+  const folder = ours(folder_path, FOLDER);
+  const store = ours(path, FILE);
+  const wal = ours(`${path}-wal`, FILE);
+  if (folder === null || store === null || wal === null || ours(`${path}-shm`, FILE) === null) return null;
+  if (store.links !== 1 || store.mount === null || store.mount !== folder.mount) return null;
+  // A journal is most often not there; one that is takes a closer look.
+  if (files.lstat(`${path}-journal`) !== null || !isKeptAbove(files, folder_path, own_uid)) return null;
+  return { path, wal_bytes: wal.size, identity: store.identity };
+}
+
+/** Nobody else can put another folder in the place of this one. */
+function isKeptAbove(files: QuickFiles, folder: string, own_uid: number | undefined): boolean {
+  for (let end = folder.lastIndexOf("/"); end >= 0; end = folder.lastIndexOf("/", end - 1)) {
+    const above = files.lstat(folder.slice(0, end) || "/");
+    if (above === null || (above.uid !== own_uid && above.uid !== 0)) return false;
+    if ((above.mode & OTHERS_WRITE) !== 0 && (above.mode & STICKY) === 0) return false;
+    if (end === 0) break;
   }
-  return { path, wal_bytes };
+  return true;
 }
