@@ -7,7 +7,7 @@ import type { SqlRow } from "../../platform/platform.ts";
 import type { Finding } from "../queries.ts";
 import { LOOKED_AT, damageFinding, finding, worstFirst } from "../shared/findings.ts";
 import type { Database } from "./open.ts";
-import { fileSystemName } from "./location.ts";
+import { BESIDE, fileSystemName } from "./location.ts";
 import { MIGRATIONS } from "./schema.ts";
 import { SELECT_WITHOUT_INPUT } from "./statements.ts";
 
@@ -102,7 +102,7 @@ function lookedAt(db: Database): SqlRow[] {
 }
 
 function permissions(path: string): Finding {
-  const parts = [dirname(path), path, `${path}-wal`, `${path}-shm`];
+  const parts = [dirname(path), path, ...BESIDE.map((suffix) => path + suffix)];
   const open = parts.filter((part) => {
     const stats = statOrNull(part);
     return stats !== null && (stats.mode & (stats.isDirectory() ? 0o022 : 0o077)) !== 0;

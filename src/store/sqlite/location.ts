@@ -220,13 +220,13 @@ function because(error: unknown): string {
   return message;
 }
 
-export function replaced(path: string): LeaseError {
+function replaced(path: string): LeaseError {
   const advice = "was deleted or replaced by another file while it was in use: start again to use what is there now";
   return new LeaseError("store_replaced", `store ${path} ${advice}`);
 }
 
 /** Which file is there; null: none. */
-export function identityOf(path: string): string | null {
+function identityOf(path: string): string | null {
   const stats = fs.statSync(path, { throwIfNoEntry: false });
   return stats === undefined ? null : `${stats.dev}:${stats.ino}`;
 }
