@@ -65,9 +65,9 @@ async function lookAtStore(location: string | null, trust_store: boolean, io: Io
   const wall_ms = systemClock.wall_ms();
   try {
     const shared = { store: location ?? undefined, trust_store };
-    const findings = await withStore(shared, io, { create: false }, async ({ store }) => [
+    const findings = await withStore(shared, io, { create: false }, async ({ store, store_url }) => [
       ...(await store.diagnose()),
-      ...(await checkup(store, wall_ms)),
+      ...(await checkup(store, store_url, wall_ms)),
     ]);
     return { findings, failure: null };
   } catch (error) {

@@ -27,6 +27,8 @@ export interface AttemptEnd {
   output: string | null;
   last_line: string | null;
   beats: number;
+  /** Of one that was returned: it is not to be granted again before. */
+  pause_ms?: number;
 }
 
 export type JobEvent =
@@ -92,7 +94,11 @@ function settle(job: Subject, state: Running, ended: AttemptEnd, { now_ms, rando
     return { ...same, state: { name: "cancelled", ...finished } };
   }
   const again: JobState = { name: "pending", run_at_ms: job.run_at_ms };
-  if (cause === "returned" && job.damaged === undefined) return { ...same, state: again, result: job.result };
+  if (cause === "returned" && job.damaged === undefined) {
+    const { pause_ms } = ended;
+    const later: JobState = pause_ms === undefined ? again : { name: "scheduled", run_at_ms: now_ms + pause_ms };
+    return { ...same, state: later, result: job.result };
+  }
   const failed = { ...same, failures: failures + 1 };
   const over = failed.failures > settings.retries || !isRetryable(cause, exit_code, settings);
   if (over || job.damaged !== undefined) {

@@ -17,10 +17,10 @@ import type { Stream } from "../platform/platform.ts";
 import { RecoverySweep } from "../recovery/sweep.ts";
 import { Enforcer } from "../runner/enforcer.ts";
 import { Fences } from "../runner/fence.ts";
-import { ResultFolder } from "../runner/result_file.ts";
+import { Scratch } from "../runner/scratch.ts";
 import type { Store } from "../store/store.ts";
 import { NOT_STARTED } from "../worker/acquire_ahead.ts";
-import { Attempt, type AttemptOptions, type AttemptOwner } from "../worker/attempt.ts";
+import { Attempt, putAway, type AttemptOptions, type AttemptOwner } from "../worker/attempt.ts";
 import { CancelWatch } from "../worker/cancel_watch.ts";
 import { LogFlusher } from "../worker/log_flusher.ts";
 import { settledText } from "../worker/messages.ts";
@@ -89,15 +89,16 @@ export class Foreground {
     const { sweep_grace_ms: grace_ms, sweep_every_ms: every_ms } = times;
     this.#sweep = new RecoverySweep({ store, clock, random, report, store_url, grace_ms, every_ms });
     const registration = this.#registration;
+    const scratch = new Scratch(store_url, worker_id);
     this.#owner = {
       manager: this.#manager,
       get store_id() {
         return registration.store_id;
       },
       logs: new LogFlusher(store, clock),
-      results: new ResultFolder(worker_id),
+      scratch,
       fences: new Fences(worker_id),
-      enforcer: new Enforcer(worker_id),
+      enforcer: new Enforcer(scratch),
       settleWithin: () => 0,
       givesUpSettles: () => false,
       printed: options.print,
@@ -167,9 +168,7 @@ export class Foreground {
   async end(): Promise<void> {
     if (this.#granted !== null) await this.#refuse(this.#granted);
     if (this.#registered === null) return;
-    this.#owner.results.remove();
-    this.#owner.fences.end();
-    await this.#owner.enforcer.end();
+    await putAway(this.#owner);
     await this.#registration.end().catch(() => {});
   }
 
@@ -319,7 +318,7 @@ export class Foreground {
 
   #register(): Promise<void> {
     this.#registered ??= this.#registration.register().then(() => {
-      this.#owner.results.make();
+      this.#owner.scratch.folder();
     });
     return this.#registered;
   }

@@ -3,7 +3,9 @@
 import { formatDuration } from "../core/duration.ts";
 import type { QueueCount, WorkerRecord } from "../core/records.ts";
 import { hasCgroups } from "../platform/cgroup.ts";
-import { host, isProvenDead, runningFor_ms } from "../platform/machine.ts";
+import { host, isProvenDead, processText, runningFor_ms } from "../platform/machine.ts";
+import { LeftoverSearch } from "../recovery/leftovers.ts";
+import { leftoversOf } from "../recovery/sweep.ts";
 import type { ExpiredLease, Finding } from "../store/queries.ts";
 import type { Store } from "../store/store.ts";
 import { quote } from "../view/text.ts";
@@ -19,12 +21,13 @@ const CLOCK_STEP_MS = 60_000;
 /** Before lease existed. */
 const EARLIEST_MS = Date.UTC(2025, 0, 1);
 
-export async function checkup(store: Store, wall_ms: number): Promise<Finding[]> {
+export async function checkup(store: Store, store_url: string, wall_ms: number): Promise<Finding[]> {
   const now_ms = await store.now();
   const [workers, counts, paused] = await Promise.all([store.workers(), store.counts(), store.pausedQueues()]);
   const present = workers.filter(({ stopped_at_ms }) => stopped_at_ms === null);
   const dead = present.filter((worker) => worker.host === host && isProvenDead(worker.process));
-  const dead_holders = dead.map(({ id }) => id);
+  const found_dead = workers.filter((worker) => worker.ended === "dead");
+  const dead_holders = [...dead, ...found_dead].map(({ id }) => id);
   const expired = await store.expired({ grace_ms: 0, dead_holders, after: null, limit: MOST_LEASES });
   const [newest] = await store.list({ limit: 1, newest_first: true });
   const latest_ms = Math.max(newest?.created_at_ms ?? 0, ...workers.map(({ seen_at_ms }) => seen_at_ms));
@@ -33,6 +36,7 @@ export async function checkup(store: Store, wall_ms: number): Promise<Finding[]>
     clock({ now_ms, wall_ms, latest_ms, workers: alive }),
     fence(),
     staleLeases(expired, now_ms),
+    ...strangers(expired, new LeftoverSearch(await store.storeId(), store_url)),
     ...lostWorkers(alive, dead, now_ms),
     ...waiting(counts, paused, alive),
   ];
@@ -105,6 +109,19 @@ export function staleLeases(expired: readonly ExpiredLease[], now_ms: number): F
     value: `${parts.join(", ")} (${some})`,
     advice: "recover them with `lease watchdog --once`; a worker without --no-sweep, or cron, does it by itself",
   };
+}
+
+/** Rows of jobs that name a process which lives and is not theirs: no sweep signals it, and none recovers the job. */
+function strangers(expired: readonly ExpiredLease[], search: LeftoverSearch): Finding[] {
+  return expired.flatMap((lease): Finding[] => {
+    const leftovers = leftoversOf(lease);
+    const stranger = leftovers === null ? null : search.stranger(leftovers);
+    if (stranger === null) return [];
+    const { id } = lease.job;
+    const value = `the row of job ${id} is damaged: it names ${processText(stranger)}, which is not the job's`;
+    const advice = `that process is left alone, and the job set aside; \`lease cancel ${id}\`, then \`lease retry ${id}\``;
+    return [{ name: "processes", level: "error", value, advice }];
+  });
 }
 
 function lostWorkers(alive: readonly WorkerRecord[], dead: readonly WorkerRecord[], now_ms: number): Finding[] {

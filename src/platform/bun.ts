@@ -1,6 +1,7 @@
 /** The platform on Bun: `bun:sqlite`, `Bun.spawn`, `Bun.Terminal`. */
 
 import { constants, Database } from "bun:sqlite";
+import { processCalls } from "./bun_processes.ts";
 import { quickFiles } from "./libc.ts";
 import type * as Spawning from "./bun_spawn.ts";
 import type { Platform, SqlRow, SqlValue } from "./platform.ts";
@@ -10,6 +11,7 @@ let spawning: Promise<typeof Spawning> | undefined;
 export const platform: Platform = {
   runtime: `bun ${Bun.version}`,
   quickFiles,
+  processCalls,
 
   openSqlite(path) {
     const database = new Database(path, { readwrite: true, create: true });

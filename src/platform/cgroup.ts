@@ -74,7 +74,8 @@ export function isPopulated(path: string): boolean {
 
 /** All processes in it and below; zombies are not among them. */
 export function cgroupMembers(path: string): number[] {
-  const own = (textOf(join(path, "cgroup.procs")) ?? "").split("\n").filter((line) => line !== "");
+  // Zero stands for one that this container has no number for.
+  const own = (textOf(join(path, "cgroup.procs")) ?? "").split("\n").filter((line) => line !== "" && line !== "0");
   return [...own.map(Number), ...cgroupsIn(path).flatMap(cgroupMembers)];
 }
 

@@ -12,6 +12,8 @@ export const platform: Platform = {
   runtime: `deno ${process.versions["deno"] ?? ""}`,
 
   quickFiles: () => null,
+  // Calling the C library would take a permission of its own.
+  processCalls: () => null,
 
   openSqlite(path) {
     const database = new DatabaseSync(path);

@@ -15,7 +15,7 @@ import type { QuickFiles } from "./platform.ts";
 const LIBRARIES = ["libc.so.6", "libc.so"];
 
 /** Bound when they are first called for: every start pays for what it binds. Null where they can't be had. */
-function libc<const Symbols extends Record<string, FFIFunction>>(symbols: Symbols) {
+export function libc<const Symbols extends Record<string, FFIFunction>>(symbols: Symbols) {
   const bind = () => {
     for (const library of process.platform === "linux" ? LIBRARIES : []) {
       try {

@@ -57,8 +57,10 @@ export function machineTime(): MachineTime {
   };
 }
 
-interface ProcessStat {
+export interface ProcessStat {
+  parent: number;
   group: number;
+  session: number;
   /** In clock ticks since boot. */
   started: number;
 }
@@ -78,11 +80,12 @@ function processStat(pid: number | string): (ProcessStat & { zombie: boolean }) 
   // The command name, second field, may itself contain spaces and brackets: count from behind its last bracket.
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   const zombie = fields[0] === "Z" || fields[0] === "X";
-  return { group: Number(fields[2]), started: Number(fields[19]), zombie };
+  const [, parent, group, session] = fields.map(Number) as [number, number, number, number];
+  return { parent, group, session, started: Number(fields[19]), zombie };
 }
 
 /** The same of one that lives. */
-function livingStat(pid: number | string): ProcessStat | null {
+export function livingStat(pid: number | string): ProcessStat | null {
   const stat = processStat(pid);
   return stat === null || stat.zombie ? null : stat;
 }
@@ -145,7 +148,20 @@ export function* environments(): Generator<{ pid: number; environment: readonly 
   }
 }
 
-function livingProcesses(): number[] | null {
+/** Whoever started it, whatever it may do by now; null when that can't be known. */
+export function userOf(pid: number): number | null {
+  const real = /^Uid:\s+(\d+)/m.exec(readOrNull(`/proc/${pid}/status`) ?? "")?.[1];
+  return real === undefined ? null : Number(real);
+}
+
+/** What it is called by and what it is doing, for people: `sleep (pid 77)`. */
+export function processText(pid: number): string {
+  const stat = readOrNull(`/proc/${pid}/stat`) ?? "";
+  const name = stat.slice(stat.indexOf("(") + 1, stat.lastIndexOf(")"));
+  return `${name === "" ? "a process" : name} (pid ${pid})`;
+}
+
+export function livingProcesses(): number[] | null {
   const names = orNull(() => readdirSync("/proc"));
   return names?.filter((name) => /^\d+$/.test(name)).map(Number) ?? null;
 }

@@ -84,9 +84,26 @@ export interface QuickFiles {
   exit(code: number): void;
 }
 
+/** A process that is held on to: its number is not given to another meanwhile. */
+export interface HeldProcess {
+  /** To the process, or to the group that it leads; false when the kernel refuses, or can't. */
+  signal(number: number, to: { group: boolean }): boolean;
+  release(): void;
+}
+
+/** See bun_processes.ts; null where the kernel can't be asked. */
+export interface ProcessCalls {
+  hold(pid: number): HeldProcess | null;
+  /** From now on what loses its parent among our descendants becomes our child; false where the kernel can't. */
+  adopt(): boolean;
+  /** Of a child that nobody else waits for, once it has ended. */
+  reap(pid: number): boolean;
+}
+
 export interface Platform {
   readonly runtime: string;
   quickFiles(): QuickFiles | null;
+  processCalls(): ProcessCalls | null;
   openSqlite(path: string): SqlDatabase;
   /** Starts a program as the leader of a new session; rejects with the system's error when it can't be started. */
   spawn(options: SpawnOptions): Promise<Child>;

@@ -1,91 +1,105 @@
 /**
  * What is left of an attempt whose worker is gone, or is not to be trusted with it any more. It is killed before the job
- * may run again on this machine, and only with proof that it is what we think it is: a pid may have been given to
- * somebody else in the meantime.
+ * may run again on this machine, and only with proof that it is what we think it is: a store may say anything, and a
+ * number may have been given to somebody else in the meantime.
  *
- * It is found by its control group (that of the process that was noted, those of a dead worker, that of a daemon which
- * the job left behind), by its process group, and by the marks in its environment.
+ * Proof is never what the store says of a process. It is one of: a control group that a dead worker had made, or that
+ * names the job; what the worker told its enforcer, in a folder that is ours alone; the marks of the job in the
+ * environment of a process of our own user. From there its session and its sub-tree are found.
  */
 
-import { lstatSync, rmSync } from "node:fs";
-import { userInfo } from "node:os";
 import { basename, dirname } from "node:path";
+import process from "node:process";
 import type { Clock } from "../core/clock.ts";
 import { sleep } from "../core/clock.ts";
 import type { ProcessIdentity } from "../core/records.ts";
-import { cgroupFolders, cgroupOf, cgroupsIn, isPopulated, killCgroup, removeCgroup } from "../platform/cgroup.ts";
-import { environments, isProvenAlive, processGroup } from "../platform/machine.ts";
-import { enforcerFolder } from "../runner/enforcer.ts";
-import { FOLDER_PREFIX } from "../runner/fence.ts";
-import { groupLives, signalGroup } from "../runner/group.ts";
-import { resultFolder } from "../runner/result_file.ts";
+import {
+  cgroupFolders,
+  cgroupMembers,
+  cgroupOf,
+  cgroupsIn,
+  isPopulated,
+  killCgroup,
+  removeCgroup,
+} from "../platform/cgroup.ts";
+import { environments, identify, isProvenAlive, livingProcesses, livingStat, userOf } from "../platform/machine.ts";
+import { isSignallable, killIfSame } from "../platform/signals.ts";
+import { confirmedIn } from "../runner/enforcer.ts";
+import { FOLDER_PREFIX, ownerOf } from "../runner/fence.ts";
+import { removeScratch, scratchFolders } from "../runner/scratch.ts";
 
 export interface Leftovers {
   job: number;
   /** Attempts with a lower token are leftovers; this one and later ones may be somebody's work. */
   before_token: number;
-  /** Null when the worker died before it could note it. */
+  /** What the store says that it was. Null when the worker died before it could note it. */
   process: ProcessIdentity | null;
-  /** The worker that held it, where that is proven dead: all that is in its control groups is nobody's. */
+  /** The worker that held it, where that is said to be dead: all that is in its control groups is nobody's. */
   dead_worker?: string | null;
+}
+
+export interface Cleared {
+  /** How many groups, or control groups. */
+  killed: number;
+  /** Processes of the job that could not be killed: the job must not run beside them. */
+  survivors: readonly number[];
 }
 
 const LEFT = "left";
 
-/** The control group of a daemon that a job left behind when it ended well. */
+/** The control group of a daemon that a job left behind when it ended well, and what the enforcer knows a job by. */
 export function leftoverName(store_id: string, job: number, token: number): string {
   return [LEFT, store_id, job, token].join(".");
 }
 
 const LOOK_EVERY_MS = 10;
 const LOOKS = 200;
+/** What was being born while the rest was killed is found by looking again. */
+const ROUNDS = 5;
 
-/** Answers how many groups were killed; returns when they are dead. `mayKill` is asked when there are some. */
+const NOTHING: Cleared = { killed: 0, survivors: [] };
+
+/** Returns when they are dead, or can't be killed. `mayKill` is asked when there are some. */
 export async function killLeftovers(
   leftovers: Leftovers,
   search: LeftoverSearch,
   clock: Clock,
   mayKill: () => Promise<boolean> = () => Promise.resolve(true),
-): Promise<number> {
-  const cgroups = search.cgroups(leftovers).filter(isPopulated);
-  const groups = groupsOf(leftovers, search);
-  if (cgroups.length + groups.length === 0 || !(await mayKill())) return 0;
-  for (const cgroup of cgroups) killCgroup(cgroup);
-  for (const group of groups) signalGroup(group, "SIGKILL");
-  const lives = () => cgroups.some(isPopulated) || groups.some(groupLives);
-  for (let look = 0; look < LOOKS && lives(); look++) await sleep(clock, LOOK_EVERY_MS);
+): Promise<Cleared> {
+  let found = search.find(leftovers);
+  if (found.cgroups.length + found.processes.length === 0 || !(await mayKill())) return NOTHING;
+  const groups = new Set(found.processes.map(({ pid }) => livingStat(pid)?.group));
   // Most often one is the other as well.
-  return Math.max(cgroups.length, groups.length);
+  const killed = Math.max(found.cgroups.length, groups.size);
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const cgroup of found.cgroups) killCgroup(cgroup);
+    for (const one of found.processes) kill(one);
+    const { cgroups, processes } = found;
+    const lives = () => cgroups.some(isPopulated) || processes.some(isProvenAlive);
+    for (let look = 0; look < LOOKS && lives(); look++) await sleep(clock, LOOK_EVERY_MS);
+    found = search.again().find(leftovers);
+    if (lives() || found.cgroups.length + found.processes.length === 0) break;
+  }
+  return { killed, survivors: [...found.cgroups.flatMap(cgroupMembers), ...found.processes.map(({ pid }) => pid)] };
 }
 
-/** What was noted, and what says of itself that it belongs to the job: a worker may have died before it noted it. */
-function groupsOf(leftovers: Leftovers, search: LeftoverSearch): number[] {
-  const groups = search.marked(leftovers).map(processGroup);
-  const { process } = leftovers;
-  // A noted leader that still lives needs no marks, which a program may have taken out of its environment.
-  if (process !== null && isProvenAlive(process)) groups.push(process.pid);
-  return [...new Set(groups.filter((group) => group !== null))];
+/** With the group that it leads. */
+function kill(identity: ProcessIdentity): void {
+  const { pid } = identity;
+  killIfSame(pid, () => isProvenAlive(identity), { group: livingStat(pid)?.group === pid });
 }
 
 /**
- * Removes what a worker that is proven dead had made for itself: its folders for temporary files, and its control groups
+ * Removes what a worker that is proven dead had made for itself: its folder for temporary files, and its control groups
  * but for those of daemons that its jobs left behind.
  */
-export function removeBelongings(worker_id: string): void {
-  for (const folder of [resultFolder(worker_id), enforcerFolder(worker_id)]) removeOwn(folder);
+export function removeBelongings(store_url: string, worker_id: string): void {
+  for (const folder of scratchFolders(store_url, worker_id)) removeScratch(folder);
   for (const folder of cgroupFolders(FOLDER_PREFIX + worker_id)) {
+    const owner = ownerOf(basename(folder));
+    if (owner?.worker_id !== worker_id || !owner.dead) continue;
     for (const cgroup of cgroupsIn(folder)) if (!isPopulated(cgroup)) removeCgroup(cgroup);
     if (cgroupsIn(folder).length === 0) removeCgroup(folder);
-  }
-}
-
-/** Only a folder of ours: in a place for temporary files anybody may make one of that name. */
-function removeOwn(folder: string): void {
-  try {
-    const { uid } = lstatSync(folder);
-    if (uid === userInfo().uid) rmSync(folder, { recursive: true, force: true });
-  } catch {
-    // There is none, or it is not ours to remove.
   }
 }
 
@@ -94,12 +108,18 @@ interface Marked {
   token: number;
 }
 
+interface Found {
+  cgroups: readonly string[];
+  processes: readonly ProcessIdentity[];
+}
+
 /** What on this machine may belong to a job of one store. Looked up once, when first asked for. */
 export class LeftoverSearch {
   readonly #store_id: string;
   readonly #store_url: string;
   #marked: Map<number, Marked[]> | null = null;
   #folders: string[] | null = null;
+  #confirmed: ReturnType<typeof confirmedIn> | null = null;
 
   /** `store_url` is what LEASE_STORE told jobs that were started before stores had an id. */
   constructor(store_id: string, store_url: string) {
@@ -107,26 +127,71 @@ export class LeftoverSearch {
     this.#store_url = store_url;
   }
 
-  /** Processes that know from their environment which job they belong to. */
-  marked({ job, before_token }: Leftovers): number[] {
-    this.#marked ??= this.#findMarked();
-    const processes = this.#marked.get(job) ?? [];
-    return processes.filter(({ token }) => token < before_token).map(({ pid }) => pid);
+  /** The same, with what has happened since. */
+  again(): LeftoverSearch {
+    return new LeftoverSearch(this.#store_id, this.#store_url);
   }
 
-  cgroups({ job, before_token, process, dead_worker = null }: Leftovers): string[] {
+  find(leftovers: Leftovers): Found {
+    const { cgroups, leaders } = this.#confirmedOf(leftovers);
+    const own = [...leaders.filter(isProvenAlive), ...this.#markedOf(leftovers).map(identify)];
+    return {
+      cgroups: [...new Set([...this.#cgroupsOf(leftovers), ...cgroups])].filter(isPopulated),
+      processes: own.length === 0 ? own : withRelatives(own),
+    };
+  }
+
+  /**
+   * The process that the store names, if it lives and nothing proves that it is the job's: it is left alone, and the row
+   * is damaged.
+   */
+  stranger(leftovers: Leftovers): number | null {
+    const { process: noted } = leftovers;
+    if (noted === null) return null;
+    const { pid } = noted;
+    if (!Number.isSafeInteger(pid) || pid <= 1) return pid;
+    if (!isProvenAlive(noted)) return null;
+    const { cgroups, processes } = this.find(leftovers);
+    const is_known = processes.some((one) => one.pid === pid) || cgroups.includes(cgroupOf(pid) ?? "");
+    return is_known ? null : pid;
+  }
+
+  /** Processes of our user that know from their environment which job they belong to. */
+  #markedOf({ job, before_token }: Leftovers): number[] {
+    this.#marked ??= this.#findMarked();
+    const processes = this.#marked.get(job) ?? [];
+    const own = process.getuid?.();
+    return processes.filter(({ pid, token }) => token < before_token && userOf(pid) === own).map(({ pid }) => pid);
+  }
+
+  /** What its worker told the enforcer about the job. */
+  #confirmedOf({ job, before_token }: Leftovers): { cgroups: string[]; leaders: ProcessIdentity[] } {
+    this.#confirmed ??= scratchFolders(this.#store_url).flatMap(confirmedIn);
+    const culprits = this.#confirmed
+      .filter(({ name }) => this.#names(name, job, before_token))
+      .map(({ culprit }) => culprit);
+    return {
+      cgroups: culprits.flatMap((culprit) => ("cgroup" in culprit ? [culprit.cgroup] : [])).filter(isFence),
+      leaders: culprits.flatMap((culprit) => ("leader" in culprit ? [culprit.leader] : [])),
+    };
+  }
+
+  #cgroupsOf({ job, before_token, dead_worker = null }: Leftovers): string[] {
     this.#folders ??= cgroupFolders(FOLDER_PREFIX);
-    if (this.#folders.length === 0) return [];
-    const noted = process !== null && isProvenAlive(process) ? cgroupOf(process.pid) : null;
-    const found = this.#folders.flatMap((folder) => {
-      const is_dead = dead_worker !== null && basename(folder) === FOLDER_PREFIX + dead_worker;
+    return this.#folders.flatMap((folder) => {
+      const owner = ownerOf(basename(folder));
+      const is_dead = owner !== null && owner.dead && owner.worker_id === dead_worker;
       return cgroupsIn(folder).filter((cgroup) => {
-        const [left, store_id, of_job, token] = basename(cgroup).split(".");
-        if (left !== LEFT) return is_dead;
-        return store_id === this.#store_id && Number(of_job) === job && Number(token) < before_token;
+        const name = basename(cgroup);
+        return name.startsWith(`${LEFT}.`) ? this.#names(name, job, before_token) : is_dead;
       });
     });
-    return noted !== null && this.#folders.includes(dirname(noted)) ? [...new Set([...found, noted])] : found;
+  }
+
+  #names(name: string, job: number, before_token: number): boolean {
+    const [left, store_id, of_job, token] = name.split(".");
+    const same = left === LEFT && store_id === this.#store_id && Number(of_job) === job;
+    return same && Number(token) < before_token;
   }
 
   #findMarked(): Map<number, Marked[]> {
@@ -140,6 +205,34 @@ export class LeftoverSearch {
     }
     return found;
   }
+}
+
+/** A control group that some worker made for a job. */
+function isFence(cgroup: string): boolean {
+  return ownerOf(basename(dirname(cgroup))) !== null;
+}
+
+/**
+ * With those of our user in their sessions, and those that descend from them: a program may empty its environment. The
+ * session of a job is its own, and never the one that we are in.
+ */
+function withRelatives(own: readonly ProcessIdentity[]): ProcessIdentity[] {
+  const [user, own_session] = [process.getuid?.(), livingStat(process.pid)?.session];
+  const everybody = (livingProcesses() ?? []).flatMap((pid) => {
+    const stat = livingStat(pid);
+    return stat !== null && isSignallable(pid) ? [{ pid, ...stat }] : [];
+  });
+  const pids = new Set(own.map(({ pid }) => pid));
+  const sessions = new Set(everybody.filter(({ pid }) => pids.has(pid)).map(({ session }) => session));
+  for (let before = -1; before !== pids.size;) {
+    before = pids.size;
+    for (const { pid, parent, session } of everybody) {
+      const related = pids.has(parent) || (session > 1 && session !== own_session && sessions.has(session));
+      if (related && !pids.has(pid) && userOf(pid) === user) pids.add(pid);
+    }
+  }
+  const known = new Map(own.map((one) => [one.pid, one]));
+  return [...pids].map((pid) => known.get(pid) ?? identify(pid)).filter(isProvenAlive);
 }
 
 function valueOf(environment: readonly string[], prefix: string): string | null {

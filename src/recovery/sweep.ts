@@ -6,17 +6,17 @@
 
 import { isSettledWithin, JUMP_TRUST_MS } from "../core/clock.ts";
 import type { Clock, MachineTime, Random } from "../core/clock.ts";
-import { errorText, isStoreTrouble } from "../core/errors.ts";
+import { errorText, isStoreTrouble, LeaseError } from "../core/errors.ts";
 import type { LogChunk, SweepCounts, WorkerRecord } from "../core/records.ts";
 import { RepeatedTrouble } from "../core/report.ts";
 import { isRefusal, transition, type Change } from "../core/transition.ts";
-import { host, isProvenDead, machineTime } from "../platform/machine.ts";
+import { host, isProvenDead, machineTime, processText } from "../platform/machine.ts";
 import type { ExpiredLease } from "../store/queries.ts";
 import type { RecoverRequest } from "../store/store.ts";
 import type { HousekeepingOptions } from "./housekeeping.ts";
 import { keepHouse } from "./housekeeping.ts";
 import { LAST_LINES, Tail } from "../runner/log/tail.ts";
-import { killLeftovers, LeftoverSearch, removeBelongings } from "./leftovers.ts";
+import { killLeftovers, LeftoverSearch, removeBelongings, type Leftovers } from "./leftovers.ts";
 
 export interface RecoverySweepOptions extends HousekeepingOptions {
   clock: Clock;
@@ -57,6 +57,8 @@ export class RecoverySweep {
   };
   #loops: Loop[] = [];
   readonly #trouble: RepeatedTrouble;
+  /** What is said once, however often it is found. */
+  readonly #told = new Set<string>();
 
   constructor(options: RecoverySweepOptions) {
     this.#options = options;
@@ -148,7 +150,7 @@ export class RecoverySweep {
     }
     for (const worker of dead) {
       this.#options.report("warn", `worker ${worker.id} died without a word`);
-      removeBelongings(worker.id);
+      removeBelongings(this.#options.store_url, worker.id);
       await store.saveWorker({ ...worker, stopped_at_ms: await store.now(), ended: "dead" });
     }
     counts.scan_duration_ms = Math.round(clock.mono_ms() - started_ms);
@@ -170,7 +172,7 @@ export class RecoverySweep {
         if (request !== null) requests.push(request);
       } catch (error) {
         counts.errors += 1;
-        this.#options.report("error", `job ${lease.job.id} could not be recovered: ${errorText(error)}`);
+        this.#tellOnce(lease, `could not be recovered: ${errorText(error)}`);
       }
     }
     await this.#write(requests, counts);
@@ -202,11 +204,23 @@ export class RecoverySweep {
 
   /** Nothing of the old attempt may run when the next one starts. */
   async #clear(lease: ExpiredLease, search: LeftoverSearch): Promise<number> {
-    const { job, attempt } = lease;
-    if (attempt.host !== host) return 0;
-    const dead_worker = lease.holder_dead ? attempt.worker : null;
-    const leftovers = { job: job.id, before_token: job.token + 1, process: attempt.process, dead_worker };
-    return killLeftovers(leftovers, search, this.#options.clock, () => this.#isSame(lease));
+    const leftovers = leftoversOf(lease);
+    if (leftovers === null) return 0;
+    const stranger = search.stranger(leftovers);
+    // One that is to be cancelled runs no more, whatever lives.
+    if (stranger !== null && !isToBeCancelled(lease)) throw new LeaseError("store_corrupt", strangerText(stranger));
+    const { killed, survivors } = await killLeftovers(leftovers, search, this.#options.clock, () =>
+      this.#isSame(lease),
+    );
+    if (survivors.length > 0) this.#tellOnce(lease, `can't kill ${survivors.map(processText).join(", ")}`);
+    return killed;
+  }
+
+  #tellOnce({ job: { id, token } }: ExpiredLease, text: string): void {
+    const told = `job ${id}: ${text}`;
+    if (this.#told.has(`${token} ${told}`)) return;
+    this.#told.add(`${token} ${told}`);
+    this.#options.report("error", told);
   }
 
   #decide(lease: ExpiredLease, now_ms: number): RecoverRequest | null {
@@ -239,6 +253,21 @@ export class RecoverySweep {
     this.#statistics.total_failed += counts.failed;
     this.#statistics.last_scan = counts;
   }
+}
+
+/** Of a job that ran on this machine. */
+export function leftoversOf({ job, attempt, holder_dead }: ExpiredLease): Leftovers | null {
+  if (attempt.host !== host) return null;
+  const dead_worker = holder_dead ? attempt.worker : null;
+  return { job: job.id, before_token: job.token + 1, process: attempt.process, dead_worker };
+}
+
+function isToBeCancelled({ job: { state } }: ExpiredLease): boolean {
+  return state.name === "running" && state.cancel_requested_at_ms !== null;
+}
+
+function strangerText(pid: number): string {
+  return `damaged: its row names ${processText(pid)}, which is not the job's and was left alone`;
 }
 
 /** Work that is done again and again until it is ended, never twice at once. */

@@ -5,16 +5,18 @@
  * while jobs run for longer than a moment, takes about 2 MB, and outlives a worker that dies until its jobs are dead.
  *
  * For each job there is a file: the deadline (in hundredths of a second since boot), what to kill, and for a process
- * group the start of its leader, so that a number that was given to somebody else is never signalled.
+ * group the start of its leader, so that a number that was given to somebody else is never signalled. A sweep takes it
+ * for proof of what belongs to the job, as it is written by nobody but us; that is why it also names the boot.
  */
 
-import { closeSync, mkdirSync, openSync, readFileSync, rmSync, unlinkSync, writeSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { closeSync, lstatSync, mkdirSync, openSync, readdirSync, readFileSync, unlinkSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import { platform } from "#platform";
 import type { ProcessIdentity } from "../core/records.ts";
-import { ownIdentity } from "../platform/machine.ts";
+import { bootId, ownIdentity } from "../platform/machine.ts";
+import { signalGroup } from "../platform/signals.ts";
+import type { Scratch } from "./scratch.ts";
 
 /** What is killed: a whole control group, or a process group by its leader. */
 export type Culprit = { cgroup: string } | { leader: ProcessIdentity };
@@ -27,12 +29,13 @@ trap 'woken=1; kill $sleeper 2>/dev/null' WINCH
 is_alive() {
   read -r stat </proc/$1/stat 2>/dev/null || return
   set -- "$2" \${stat##*) }
+  group=$4
   [ "$2" != Z ] && [ "\${21}" = "$1" ]
 }
 enforce() {
   case $1 in
   cgroup) echo 1 >"$2/cgroup.kill" ;;
-  group) is_alive "$2" "$3" && kill -s KILL -- "-$2" ;;
+  group) [ "$2" -gt 1 ] && is_alive "$2" "$3" && [ "$group" = "$2" ] && kill -s KILL -- "-$2" ;;
   esac
 } 2>/dev/null
 while :; do
@@ -42,7 +45,7 @@ while :; do
   next=6000
   watched=
   for file in *; do
-    read -r deadline kind start what 2>/dev/null <"$file" || continue
+    read -r deadline kind start boot what 2>/dev/null <"$file" || continue
     left=$((deadline - now))
     if [ $left -le 0 ]; then
       enforce "$kind" "$what" "$start"
@@ -67,24 +70,24 @@ const WAKE_UP = "SIGWINCH";
 /** Of the deadline in its file: written over, never moved. */
 const WIDTH = 16;
 
-export function enforcerFolder(worker_id: string): string {
-  return join(tmpdir(), `lease-${worker_id}.enforcer`);
+const FOLDER = "enforcer";
+
+interface Confirmed {
+  fd: number;
+  deadline_cs: number;
+  culprit: Culprit;
 }
 
 export class Enforcer {
-  readonly #folder: string;
+  readonly #scratch: Scratch;
   readonly #worker: ProcessIdentity;
-  readonly #files = new Map<string, { fd: number; deadline_cs: number }>();
-  #pid: Promise<number | null> | null = null;
+  readonly #files = new Map<string, Confirmed>();
+  #running: { folder: string; ino: number; pid: Promise<number | null> } | null = null;
 
   /** `worker` is whose jobs they are: this process, unless a test has another. */
-  constructor(worker_id: string, worker: ProcessIdentity = ownIdentity()) {
-    this.#folder = enforcerFolder(worker_id);
+  constructor(scratch: Scratch, worker: ProcessIdentity = ownIdentity()) {
+    this.#scratch = scratch;
     this.#worker = worker;
-  }
-
-  get folder(): string {
-    return this.#folder;
   }
 
   /**
@@ -93,27 +96,41 @@ export class Enforcer {
    */
   confirm(name: string, culprit: Culprit, left_ms: number): boolean {
     try {
-      this.#pid ??= this.#start();
-      this.#write(name, culprit, uptime_cs() + Math.floor(left_ms / 10));
+      const folder = this.#folder();
+      this.#write(join(folder, name), name, culprit, uptime_cs() + Math.floor(left_ms / 10));
       return true;
     } catch {
       return false;
     }
   }
 
-  #write(name: string, culprit: Culprit, deadline_cs: number): void {
+  /** Where its shell reads. Somebody may have removed it: then nobody reads what is written, and it is begun anew. */
+  #folder(): string {
+    const running = this.#running;
+    if (running !== null && lstatSync(running.folder, { throwIfNoEntry: false })?.ino === running.ino)
+      return running.folder;
+    const known = [...this.#files];
+    void this.#stop();
+    const folder = join(this.#scratch.folder(), FOLDER);
+    mkdirSync(folder, { mode: 0o700 });
+    this.#running = { folder, ino: lstatSync(folder).ino, pid: this.#startShell(folder) };
+    for (const [name, { culprit, deadline_cs }] of known) this.#write(join(folder, name), name, culprit, deadline_cs);
+    return folder;
+  }
+
+  #write(path: string, name: string, culprit: Culprit, deadline_cs: number): void {
     const text = String(deadline_cs).padStart(WIDTH);
     const known = this.#files.get(name);
     if (known === undefined) {
-      const what = "cgroup" in culprit ? `cgroup 0 ${culprit.cgroup}` : groupText(culprit.leader);
-      const fd = openSync(join(this.#folder, name), "wx", 0o600);
+      const what = "cgroup" in culprit ? `cgroup 0 ${bootId()} ${culprit.cgroup}` : groupText(culprit.leader);
+      const fd = openSync(path, "wx", 0o600);
       writeSync(fd, `${text} ${what}\n`);
-      this.#files.set(name, { fd, deadline_cs });
+      this.#files.set(name, { fd, deadline_cs, culprit });
     } else writeSync(known.fd, text, 0);
     // It may be asleep for longer than this one has.
     const sooner = known === undefined || deadline_cs < known.deadline_cs;
     if (known !== undefined) known.deadline_cs = deadline_cs;
-    if (sooner) void this.#pid?.then((pid) => signal(pid, WAKE_UP));
+    if (sooner) void this.#running?.pid.then((pid) => pid !== null && signalGroup(pid, WAKE_UP));
   }
 
   /** It has ended, or is ours to kill. */
@@ -123,29 +140,34 @@ export class Enforcer {
     this.#files.delete(name);
     closeSync(file.fd);
     try {
-      unlinkSync(join(this.#folder, name));
+      if (this.#running !== null) unlinkSync(join(this.#running.folder, name));
     } catch {
       // The enforcer was quicker.
     }
   }
 
+  /** Its folder goes with the scratch folder around it. */
   async end(): Promise<void> {
     for (const name of this.#files.keys()) this.release(name);
-    signal((await this.#pid) ?? null, "SIGKILL");
-    rmSync(this.#folder, { recursive: true, force: true });
+    await this.#stop();
   }
 
-  #start(): Promise<number | null> {
-    mkdirSync(this.#folder, { mode: 0o700 });
-    return this.#startShell();
+  async #stop(): Promise<void> {
+    const running = this.#running;
+    this.#running = null;
+    for (const { fd } of this.#files.values()) closeSync(fd);
+    this.#files.clear();
+    const pid = (await running?.pid) ?? null;
+    // To it and the sleep that it waits for.
+    if (pid !== null) signalGroup(pid, "SIGKILL");
   }
 
   /** Null: there is no shell here. */
-  async #startShell(): Promise<number | null> {
+  async #startShell(folder: string): Promise<number | null> {
     const { pid, pid_started } = this.#worker;
     try {
       const child = await platform.spawn({
-        argv: ["/bin/sh", "-s", this.#folder, String(pid), String(pid_started)],
+        argv: ["/bin/sh", "-s", folder, String(pid), String(pid_started)],
         input: new TextEncoder().encode(SCRIPT),
         cwd: "/",
         env: { PATH: process.env["PATH"] ?? "" },
@@ -159,8 +181,8 @@ export class Enforcer {
   }
 }
 
-function groupText({ pid, pid_started }: ProcessIdentity): string {
-  return `group ${pid_started} ${pid}`;
+function groupText({ boot_id, pid, pid_started }: ProcessIdentity): string {
+  return `group ${pid_started} ${boot_id} ${pid}`;
 }
 
 function uptime_cs(): number {
@@ -168,12 +190,19 @@ function uptime_cs(): number {
   return Math.round(Number(seconds) * 100);
 }
 
-/** To it and the sleep that it waits for. */
-function signal(pid: number | null, name: NodeJS.Signals): void {
-  if (pid === null) return;
+/** What a worker told the enforcer in its scratch folder, by the names of the jobs. */
+export function confirmedIn(scratch_folder: string): { name: string; culprit: Culprit }[] {
+  const folder = join(scratch_folder, FOLDER);
   try {
-    process.kill(-pid, name);
+    return readdirSync(folder).flatMap((name): { name: string; culprit: Culprit }[] => {
+      const [, kind, start, boot_id = "", ...words] = readFileSync(join(folder, name), "utf8").trim().split(" ");
+      const what = words.join(" ");
+      if (kind === "cgroup") return [{ name, culprit: { cgroup: what } }];
+      return kind === "group"
+        ? [{ name, culprit: { leader: { boot_id, pid: Number(what), pid_started: Number(start) } } }]
+        : [];
+    });
   } catch {
-    // It has ended by itself.
+    return [];
   }
 }

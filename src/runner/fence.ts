@@ -12,7 +12,6 @@
  * to be found when the job is to run again.
  */
 
-import process from "node:process";
 import {
   cgroupMembers,
   isPopulated,
@@ -22,8 +21,9 @@ import {
   moveMembers,
   removeCgroup,
 } from "../platform/cgroup.ts";
-import { processGroup } from "../platform/machine.ts";
-import { askToEnd, groupLives, signalGroup } from "./group.ts";
+import { bootId, isProvenDead, ownIdentity, processGroup } from "../platform/machine.ts";
+import { signalGroup, signalProcess } from "../platform/signals.ts";
+import { askToEnd, groupLives } from "./group.ts";
 
 export interface Fence {
   /** The control group that the program is to be born in; null: there is only its process group. */
@@ -50,6 +50,31 @@ export const GROUP_FENCE: Fence = {
 
 /** By which a worker's control groups are found after it. */
 export const FOLDER_PREFIX = "lease-";
+const SEPARATOR = "~";
+
+/** Names the process of the worker too: whether that is dead is for the kernel to say, not for a store. */
+function folderName(worker_id: string): string {
+  const { pid, pid_started } = ownIdentity();
+  return FOLDER_PREFIX + [worker_id, pid, pid_started, namespaces()].join(SEPARATOR);
+}
+
+/** Those that numbers of processes and their starts can be compared in; a name has no room for a slash. */
+function namespaces(): string {
+  return bootId()
+    .replaceAll(/[^\d:/]/g, "")
+    .split("/")
+    .slice(1)
+    .join(".");
+}
+
+/** The worker whose folder it is, by its name, and whether it is proven dead. */
+export function ownerOf(folder_name: string): { worker_id: string; dead: boolean } | null {
+  const [worker_id = "", pid, started, known] = folder_name.slice(FOLDER_PREFIX.length).split(SEPARATOR);
+  if (!folder_name.startsWith(FOLDER_PREFIX) || known === undefined) return null;
+  const comparable = known === namespaces();
+  const process = { boot_id: bootId(), pid: Number(pid), pid_started: Number(started) };
+  return { worker_id, dead: comparable && isProvenDead(process) };
+}
 
 /** The fences of one worker. */
 export class Fences {
@@ -60,7 +85,7 @@ export class Fences {
   #made = 0;
 
   constructor(worker_id: string) {
-    this.#name = `${FOLDER_PREFIX}${worker_id}`;
+    this.#name = folderName(worker_id);
   }
 
   take(): Fence {
@@ -85,7 +110,7 @@ export class Fences {
       ask(leader) {
         if (released) return;
         askToEnd(leader);
-        for (const pid of cgroupMembers(path)) if (processGroup(pid) !== leader) signal(pid);
+        for (const pid of cgroupMembers(path)) if (processGroup(pid) !== leader) askOne(pid);
       },
       // Once it is released somebody else's job may be in it.
       kill: () => void (released || killCgroup(path)),
@@ -103,12 +128,7 @@ export class Fences {
   }
 }
 
-/** As askToEnd does it, for one process that left the group. */
-function signal(pid: number): void {
-  try {
-    process.kill(pid, "SIGTERM");
-    process.kill(pid, "SIGCONT");
-  } catch {
-    // It has ended meanwhile, or changed its user: the kill reaches it.
-  }
+/** As askToEnd does it, for one process that left the group. One that has changed its user waits for the kill. */
+function askOne(pid: number): void {
+  if (signalProcess(pid, "SIGTERM")) signalProcess(pid, "SIGCONT");
 }

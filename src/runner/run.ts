@@ -9,7 +9,7 @@ import { endOfChild } from "../platform/machine.ts";
 import type { Child, SpawnOptions, Stream } from "../platform/platform.ts";
 import { GROUP_FENCE, type Fence } from "./fence.ts";
 import { groupLives } from "./group.ts";
-import { readResult } from "./result_file.ts";
+import type { ResultFile } from "./result_file.ts";
 import { start } from "./start.ts";
 
 /** How a job ended, whatever ran it. */
@@ -46,7 +46,7 @@ export interface Program extends Omit<SpawnOptions, "onOutput" | "cgroup"> {
   /** What a daemon that outlives the job is called by. */
   name: string;
   /** The file that LEASE_OUTPUT names. */
-  result_path: string;
+  result: ResultFile;
   result_limit_bytes: number;
 }
 
@@ -123,8 +123,7 @@ export class ProgramRun implements JobRun {
     this.#cancelKill?.();
     this.#fence.release({ killed: this.#killed || exit.signal === "SIGKILL" });
     await this.#drain(child);
-    const { result_path, result_limit_bytes } = program;
-    const output = await readResult(result_path, result_limit_bytes, (text) => this.#events.warn(text));
+    const output = await program.result.read(program.result_limit_bytes, (text) => this.#events.warn(text));
     return { ...describe(exit.exit_code, exit.signal), output };
   }
 

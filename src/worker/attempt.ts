@@ -21,7 +21,7 @@ import { Heartbeat } from "../leasing/heartbeat.ts";
 import type { Lease } from "../leasing/lease.ts";
 import type { LeaseManager, Release } from "../leasing/manager.ts";
 import { SilenceWatch } from "../leasing/silence_watch.ts";
-import { bootId, identify } from "../platform/machine.ts";
+import { bootId, identify, processText } from "../platform/machine.ts";
 import type { Stream } from "../platform/platform.ts";
 import { killLeftovers, leftoverName, LeftoverSearch } from "../recovery/leftovers.ts";
 import { jobEnvironment, jobVariables } from "../runner/environment.ts";
@@ -30,8 +30,9 @@ import type { Fences } from "../runner/fence.ts";
 import { LogCapture } from "../runner/log/capture.ts";
 import { LogFile } from "../runner/log/file.ts";
 import { LAST_LINES, LineCounter, Tail } from "../runner/log/tail.ts";
-import type { ResultFolder } from "../runner/result_file.ts";
+import { ResultFile } from "../runner/result_file.ts";
 import { ProgramRun, type JobRun, type Outcome } from "../runner/run.ts";
+import type { Scratch } from "../runner/scratch.ts";
 import type { LogFlusher } from "./log_flusher.ts";
 import { extensionText, silenceWarning, stoppedText } from "./messages.ts";
 import { writeWhileLeased } from "./store_trouble.ts";
@@ -60,7 +61,7 @@ export interface AttemptOwner {
   readonly manager: LeaseManager;
   readonly store_id: string;
   readonly logs: LogFlusher;
-  readonly results: ResultFolder;
+  readonly scratch: Scratch;
   readonly fences: Fences;
   readonly enforcer: Enforcer;
   /** How long a settle may wait to share a commit. */
@@ -71,11 +72,24 @@ export interface AttemptOwner {
   printed?(stream: Stream, bytes: Uint8Array): void | Promise<void>;
 }
 
+/** What a worker had made for its attempts. A worker that has done its work ends well, whatever can't be removed. */
+export async function putAway({ fences, enforcer, scratch }: AttemptOwner): Promise<void> {
+  for (const end of [() => fences.end(), () => enforcer.end(), () => scratch.remove()]) {
+    try {
+      await end();
+    } catch {
+      // A sweep on this machine removes what is left.
+    }
+  }
+}
+
 /** Why the worker itself ended the job. */
 type Stop = "silent" | "timeout" | "cancelled" | "returned" | "lost";
 
 /** A job that lives longer than this has its process noted in the store at once, a shorter one when it ends. */
 const NOTE_AFTER_MS = 50;
+/** Until a job is looked at again of which something could not be killed: it may run on another machine meanwhile. */
+const SURVIVORS_PAUSE_MS = 60_000;
 const NEVER_RAN: Outcome = { cause: "exit", exit_code: null, signal: null, error: null, output: null };
 
 export class Attempt {
@@ -98,7 +112,7 @@ export class Attempt {
   #run: JobRun | null = null;
   #silence: SilenceWatch | null = null;
   #process: ProcessIdentity | null = null;
-  #stop: { cause: Stop; why: string } | null = null;
+  #stop: { cause: Stop; why: string; pause_ms?: number } | null = null;
   #stopExtending = () => {};
   readonly #cancelTimers: (() => void)[] = [];
 
@@ -158,7 +172,12 @@ export class Attempt {
     if (token === 1) return;
     const { store_url, clock } = this.#options;
     const leftovers = { job: job.id, before_token: token, process: grant.previous };
-    await killLeftovers(leftovers, new LeftoverSearch(this.#owner.store_id, store_url), clock);
+    const search = new LeftoverSearch(this.#owner.store_id, store_url);
+    const { survivors } = await killLeftovers(leftovers, search, clock);
+    if (survivors.length === 0) return;
+    const why = `${survivors.map(processText).join(", ")} of an earlier attempt can't be killed`;
+    this.#say("error", `${why}: not run here while it lives`);
+    this.#stop ??= { cause: "returned", why, pause_ms: SURVIVORS_PAUSE_MS };
   }
 
   /** Null when there is nothing to run any more: a stop may have come before, or the end of the lease. */
@@ -171,7 +190,8 @@ export class Attempt {
     const { checkpoint } = grant;
     const { manager, store_id } = this.#owner;
     const { worker_id } = manager;
-    const output_path = this.#owner.results.pathFor(job.id, job.token);
+    const result = new ResultFile(this.#owner.scratch, job.id, job.token);
+    const output_path = result.path;
     const argv = [...handler, ...job.argv];
     const unwritable = (error: unknown) => this.#say("warn", `its log file can't be written: ${errorText(error)}`);
     if (log_dir !== null) this.#file = new LogFile(log_dir, job.id, job.token, argv, unwritable);
@@ -183,7 +203,7 @@ export class Attempt {
       pty: job.settings.pty,
       fence: this.#owner.fences.take(),
       name: leftoverName(this.#owner.store_id, job.id, job.token),
-      result_path: output_path,
+      result,
       result_limit_bytes: job.settings.output_limit_bytes,
     };
     this.#run = new ProgramRun(program, clock, {
@@ -238,6 +258,7 @@ export class Attempt {
     if (stop !== null && started && (stop.cause !== "lost" || outcome.cause !== "success")) {
       end.cause = stop.cause === "lost" ? "expired" : stop.cause;
       end.error = stop.why;
+      if (stop.pause_ms !== undefined) end.pause_ms = stop.pause_ms;
       // The code by which timeout(1) tells it, whatever the program made of being stopped.
       if (stop.cause === "timeout") end.exit_code = EXIT_CODES.timed_out;
     }
@@ -289,7 +310,7 @@ export class Attempt {
   #confirm(culprit: Culprit): void {
     const { lease } = this;
     const { enforcer } = this.#owner;
-    const name = `${lease.job.id}-${lease.token}`;
+    const name = leftoverName(this.#owner.store_id, lease.job.id, lease.token);
     const confirm = () => enforcer.confirm(name, culprit, lease.remaining() - fenceMargin(lease.lease_ms) / 2);
     if (!confirm())
       this.#say("warn", "nobody could stop it if this worker were frozen: there is no /bin/sh, or no room");

@@ -21,10 +21,10 @@ import { host } from "../platform/machine.ts";
 import { RecoverySweep } from "../recovery/sweep.ts";
 import { Enforcer } from "../runner/enforcer.ts";
 import { Fences } from "../runner/fence.ts";
-import { ResultFolder } from "../runner/result_file.ts";
+import { Scratch } from "../runner/scratch.ts";
 import type { Store } from "../store/store.ts";
 import { AcquireAhead, NOT_STARTED } from "./acquire_ahead.ts";
-import { Attempt, type AttemptOptions, type AttemptOwner } from "./attempt.ts";
+import { Attempt, putAway, type AttemptOptions, type AttemptOwner } from "./attempt.ts";
 import { CancelWatch } from "./cancel_watch.ts";
 import { InFlightSettles } from "./in_flight_settles.ts";
 import { LogFlusher } from "./log_flusher.ts";
@@ -134,15 +134,16 @@ export class WorkerPool {
     const swept = { store, clock, random, report, store_url, grace_ms, every_ms, dead_every_ms: DEAD_EVERY_MS };
     this.#sweep = new RecoverySweep(swept);
     const registration = this.#registration;
+    const scratch = new Scratch(store_url, worker_id);
     this.#owner = {
       manager: this.#manager,
       get store_id() {
         return registration.store_id;
       },
       logs: new LogFlusher(store, clock),
-      results: new ResultFolder(worker_id),
+      scratch,
       fences: new Fences(worker_id),
-      enforcer: new Enforcer(worker_id),
+      enforcer: new Enforcer(scratch),
       settleWithin: () => this.#acquire_ahead.settle_within_ms,
       givesUpSettles: () => this.#drain_over,
     };
@@ -162,7 +163,7 @@ export class WorkerPool {
     await this.#registration.register().finally(() => (this.#asking = null));
     // Told to stop in the meantime.
     if (!this.#enter("working")) return this.#endIfDone();
-    this.#owner.results.make();
+    this.#owner.scratch.folder();
     this.#wakeups.listen();
     // What it recovers it hears of from nobody else.
     if (this.#options.sweep) this.#sweep.start(({ recovered }) => recovered > 0 && this.#fill());
@@ -380,9 +381,7 @@ export class WorkerPool {
     for (const cancel of this.#cancelTimers) cancel();
     this.#cancelDue();
     await this.#sweep.stop();
-    this.#owner.results.remove();
-    this.#owner.fences.end();
-    await this.#owner.enforcer.end();
+    await putAway(this.#owner);
     const held = await this.#settles.whyStillHeld(this.#options.store, this.worker_id);
     // Its record only tells people; a worker that has done its work has not failed because of it.
     if (held === null) await this.#registration.end().catch(() => {});

@@ -28,7 +28,8 @@ const MAY_IMPORT = {
   foreground: ["core", "platform", "store/store.ts", "leasing", "runner", "recovery", "worker"],
   view: ["core"],
   config: ["core"],
-  lookup: ["core", "platform", "store/store.ts", "runner", "view"],
+  // It names what a sweep would leave alone.
+  lookup: ["core", "platform", "store/store.ts", "runner", "recovery", "view"],
   observe: ["core", "platform", "store/store.ts", "lookup", "view"],
   // What commands have in common: grammar, settings, the terminal, signals.
   cli: ["core", "platform", "store/store.ts", "leasing", "runner", "worker", "lookup", "view", "config"],

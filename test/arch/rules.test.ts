@@ -6,6 +6,7 @@ import {
   leftoverMarkers,
   missingHeader,
   runtimeOutsidePlatform,
+  signalsOutsidePlatform,
 } from "./rules.ts";
 import { sources } from "./source.ts";
 
@@ -73,6 +74,17 @@ describe("only main exits", () => {
   test("the check accepts reading an exit code", () => {
     const source = 'if (child.exitCode === 0 || process.exitCode === 1) log("process.exit(1)");';
     expect(exitOutsideMain([{ path: "src/runner/shell.ts", source }])).toEqual([]);
+  });
+});
+
+describe("processes are signalled in one place", () => {
+  test("nothing but src/platform/signals.ts kills", async () => {
+    expect(signalsOutsidePlatform(await sources())).toEqual([]);
+  });
+
+  test.each(["process.kill(-pid, name);", "const end = process.kill;"])("the check refuses `%s`", (source) => {
+    expect(signalsOutsidePlatform([{ path: "src/runner/group.ts", source }])).toHaveLength(1);
+    expect(signalsOutsidePlatform([{ path: "src/platform/signals.ts", source }])).toEqual([]);
   });
 });
 

@@ -46,6 +46,14 @@ export const exitOutsideMain: Rule = (files) =>
         .map(({ clause }) => `${file.path} imports ${clause} from node:process: only src/main.ts exits`),
     ]);
 
+/** Whom a signal reaches is checked in one place: a number out of a store may mean everybody. */
+export const signalsOutsidePlatform: Rule = (files) =>
+  files
+    .filter(({ path }) => path !== "src/platform/signals.ts" && path !== "src/platform/machine.ts")
+    .flatMap((file) =>
+      found(file, /\bprocess\s*\.\s*kill\b(?!\(process\.pid,)/g, "processes are signalled by src/platform/signals.ts"),
+    );
+
 /** Runtime globals stand behind the platform seam, so that everything else runs on Bun and on Deno. */
 export const runtimeOutsidePlatform: Rule = (files) =>
   files

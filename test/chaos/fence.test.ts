@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from "bun:test";
 import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
 import process from "node:process";
 import { cgroupFolders, hasCgroups } from "../../src/platform/cgroup.ts";
 import { inSite, until, type Site } from "../support/process.ts";
@@ -123,12 +124,15 @@ describe("a worker that is stopped by a signal", () => {
 describe("a worker that was killed", () => {
   test("has its temporary folders removed by the next sweep on the machine", () =>
     inSite(async (site) => {
+      const scratch = `${site.location}-scratch`;
       const id = await site.script([], "echo ready; exec sleep 300");
       const worker = await site.workerReady();
       await site.childOf(id);
-      await until("its folders are there", async () => readdirSync(site.path("tmp")).length === 2);
+      await until("its folders are there", async () =>
+        existsSync(join(scratch, readdirSync(scratch)[0] ?? "", "enforcer")),
+      );
       await worker.end("SIGKILL");
       expect((await site.run(["watchdog", "--once"])).code).toBe(0);
-      expect(readdirSync(site.path("tmp"))).toEqual([]);
+      expect([existsSync(scratch), readdirSync(site.path("tmp"))]).toEqual([false, []]);
     }));
 });

@@ -40,25 +40,45 @@ afterEach(async () => {
 });
 
 describe("what is left of an attempt", () => {
-  test("is killed with its whole group when pid and start time are those that were noted", async () => {
-    const { pid, said } = await leader("sleep 300 & echo $!; wait");
-    expect(await kill(identify(pid))).toBe(1);
+  test("is killed with its whole group when it leads it and knows the attempt", async () => {
+    const { pid, said } = await leader("env -i sleep 300 & echo $!; wait", 1);
+    expect(await kill(identify(pid))).toMatchObject({ killed: 1, survivors: [] });
     expect([lives(pid), lives(said)]).toEqual([false, false]);
+  });
+
+  test("is killed with what descends from it, and with its session, whatever that did to its group and environment", async () => {
+    const { pid, said } = await leader("set -m; env -i sh -c 'sleep 300 & wait' & echo $!; wait", 1);
+    const inner = await leader("env -i setsid sh -c 'echo $$; exec sleep 300' & wait", 1);
+    expect(await kill(null)).toMatchObject({ survivors: [] });
+    expect([pid, said, inner.pid, inner.said].map(lives)).toEqual([false, false, false, false]);
+  });
+
+  test("is not killed because a store says so, and what the store names is then a stranger", async () => {
+    const { pid } = await leader("echo 0; exec sleep 300");
+    const leftovers = { job: JOB, before_token: 2, process: identify(pid) };
+    expect(await kill(identify(pid))).toMatchObject({ killed: 0 });
+    expect(new LeftoverSearch("a-store", STORE).stranger(leftovers)).toBe(pid);
+    const first = { ...leftovers, process: { ...identify(pid), pid: 1 } };
+    expect(new LeftoverSearch("a-store", STORE).stranger(first)).toBe(1);
+    expect(lives(pid)).toBe(true);
   });
 
   test("is not killed when its pid belongs to another process by now, which started at another time", async () => {
     const { pid } = await leader("echo 0; exec sleep 300");
     const noted = identify(pid);
-    expect(await kill({ ...noted, pid_started: noted.pid_started - 1 })).toBe(0);
-    expect(await kill({ ...noted, pid_started: noted.pid_started + 1 })).toBe(0);
+    expect(await kill({ ...noted, pid_started: noted.pid_started - 1 })).toMatchObject({ killed: 0, survivors: [] });
+    expect(await kill({ ...noted, pid_started: noted.pid_started + 1 })).toMatchObject({ killed: 0, survivors: [] });
     expect(lives(pid)).toBe(true);
   });
 
   test("is not killed when it was noted before this boot, or without a start time", async () => {
     const { pid } = await leader("echo 0; exec sleep 300");
     const noted = identify(pid);
-    expect(await kill({ ...noted, boot_id: "00000000-0000-0000-0000-000000000000" })).toBe(0);
-    expect(await kill({ ...noted, pid_started: 0 })).toBe(0);
+    expect(await kill({ ...noted, boot_id: "00000000-0000-0000-0000-000000000000" })).toMatchObject({
+      killed: 0,
+      survivors: [],
+    });
+    expect(await kill({ ...noted, pid_started: 0 })).toMatchObject({ killed: 0, survivors: [] });
     expect(lives(pid)).toBe(true);
   });
 
@@ -67,39 +87,47 @@ describe("what is left of an attempt", () => {
     const noted = { ...identify(pid), pid, pid_started: identify(pid).pid_started || 1 };
     await child.exited;
     expect(lives(said)).toBe(true);
-    expect(await kill(noted)).toBe(1);
+    expect(await kill(noted)).toMatchObject({ killed: 1, survivors: [] });
     expect(lives(said)).toBe(false);
   });
 
   test("is not killed when the leader is gone and the members of that group are strangers", async () => {
     const { child, pid, said } = await leader("sleep 300 & echo $!");
     await child.exited;
-    expect(await kill({ ...identify(pid), pid, pid_started: 1 })).toBe(0);
+    expect(await kill({ ...identify(pid), pid, pid_started: 1 })).toMatchObject({ killed: 0, survivors: [] });
     expect(lives(said)).toBe(true);
   });
 
   test("is found by its environment when nobody noted it", async () => {
     const { pid } = await leader("echo 0; sleep 300; :", 1);
-    expect(await kill(null)).toBe(1);
+    expect(await kill(null)).toMatchObject({ killed: 1, survivors: [] });
     expect(lives(pid)).toBe(false);
   });
 
   test("is found by its environment when nobody noted it and the leader of its group is gone", async () => {
     const { child, said } = await leader("sleep 300 & echo $!", 1);
     await child.exited;
-    expect(await kill(null)).toBe(1);
+    expect(await kill(null)).toMatchObject({ killed: 1, survivors: [] });
     expect(lives(said)).toBe(false);
   });
 
   test("is not taken from a later attempt, another job, or another store", async () => {
     const { pid } = await leader("echo 0; exec sleep 300", 2);
-    expect(await kill(null, 2)).toBe(0);
+    expect(await kill(null, 2)).toMatchObject({ killed: 0, survivors: [] });
     const other_job = { job: JOB + 1, before_token: 3, process: null };
-    expect(await killLeftovers(other_job, new LeftoverSearch("a-store", STORE), systemClock)).toBe(0);
+    expect(await killLeftovers(other_job, new LeftoverSearch("a-store", STORE), systemClock)).toMatchObject({
+      killed: 0,
+      survivors: [],
+    });
     const same_job = { job: JOB, before_token: 3, process: null };
-    expect(await killLeftovers(same_job, new LeftoverSearch("another-store", `${STORE}-other`), systemClock)).toBe(0);
+    expect(
+      await killLeftovers(same_job, new LeftoverSearch("another-store", `${STORE}-other`), systemClock),
+    ).toMatchObject({ killed: 0, survivors: [] });
     expect(lives(pid)).toBe(true);
-    expect(await killLeftovers(same_job, new LeftoverSearch("a-store", STORE), systemClock)).toBe(1);
+    expect(await killLeftovers(same_job, new LeftoverSearch("a-store", STORE), systemClock)).toMatchObject({
+      killed: 1,
+      survivors: [],
+    });
     expect(lives(pid)).toBe(false);
   });
 });

@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { systemClock } from "../../src/platform/clock.ts";
 import { identify } from "../../src/platform/machine.ts";
-import { killLeftovers, LeftoverSearch } from "../../src/recovery/leftovers.ts";
+import { killLeftovers, LeftoverSearch, type Cleared } from "../../src/recovery/leftovers.ts";
 import { groupLives } from "../../src/runner/group.ts";
 import { eventually } from "../runner/fixture.ts";
 
@@ -40,28 +40,37 @@ async function group(
   return child.pid!;
 }
 
-const kill = (leftovers: Parameters<typeof killLeftovers>[0]): Promise<number> =>
+const kill = (leftovers: Parameters<typeof killLeftovers>[0]): Promise<Cleared> =>
   killLeftovers(leftovers, new LeftoverSearch("a-store", STORE), systemClock);
 
 describe("what is left of an attempt", () => {
-  test("is killed as a whole when it was noted and is provably the same process", async () => {
-    const pid = await group(null, "sleep 60 & sleep 60 & wait");
-    expect(await kill({ job: 1, before_token: 2, process: identify(pid) })).toBe(1);
+  test("is killed as a whole when its leader is marked", async () => {
+    const pid = await group({ id: 1, token: 1 }, "sleep 60 & sleep 60 & wait");
+    expect(await kill({ job: 1, before_token: 2, process: identify(pid) })).toMatchObject({ killed: 1, survivors: [] });
     expect(groupLives(pid)).toBe(false);
   });
 
   test("is left alone when its pid belongs to a younger process", async () => {
     const pid = await group(null);
     const { pid_started, ...rest } = identify(pid);
-    expect(await kill({ job: 1, before_token: 2, process: { ...rest, pid_started: pid_started - 1 } })).toBe(0);
+    expect(await kill({ job: 1, before_token: 2, process: { ...rest, pid_started: pid_started - 1 } })).toMatchObject({
+      killed: 0,
+      survivors: [],
+    });
     expect(groupLives(pid)).toBe(true);
   });
 
   test("is left alone when it was noted before this boot, or without a start time", async () => {
     const pid = await group(null);
     const process = identify(pid);
-    expect(await kill({ job: 1, before_token: 2, process: { ...process, boot_id: "earlier" } })).toBe(0);
-    expect(await kill({ job: 1, before_token: 2, process: { ...process, pid_started: 0 } })).toBe(0);
+    expect(await kill({ job: 1, before_token: 2, process: { ...process, boot_id: "earlier" } })).toMatchObject({
+      killed: 0,
+      survivors: [],
+    });
+    expect(await kill({ job: 1, before_token: 2, process: { ...process, pid_started: 0 } })).toMatchObject({
+      killed: 0,
+      survivors: [],
+    });
     expect(groupLives(pid)).toBe(true);
   });
 
@@ -69,41 +78,41 @@ describe("what is left of an attempt", () => {
     const pid = await group({ id: 7, token: 1 }, "sleep 60 & exec sleep 0.05");
     const noted = identify(pid);
     await eventually(() => identify(pid).pid_started === 0, "the leader is gone");
-    expect(await kill({ job: 7, before_token: 2, process: noted })).toBe(1);
+    expect(await kill({ job: 7, before_token: 2, process: noted })).toMatchObject({ killed: 1, survivors: [] });
     expect(groupLives(pid)).toBe(false);
   });
 
   test("is found by its marks when nobody could note it", async () => {
     const pid = await group({ id: 7, token: 1 });
-    expect(await kill({ job: 7, before_token: 2, process: null })).toBe(1);
+    expect(await kill({ job: 7, before_token: 2, process: null })).toMatchObject({ killed: 1, survivors: [] });
     expect(groupLives(pid)).toBe(false);
   });
 
   test("is found by the store's id under whatever path the store was reached", async () => {
     const pid = await group({ id: 7, token: 1, store: "/home/josé/lease.db", store_id: "a-store" });
-    expect(await kill({ job: 7, before_token: 2, process: null })).toBe(1);
+    expect(await kill({ job: 7, before_token: 2, process: null })).toMatchObject({ killed: 1, survivors: [] });
     expect(groupLives(pid)).toBe(false);
   });
 
   test("is none of another store that lies at the same path by now", async () => {
     const pid = await group({ id: 7, token: 1, store_id: "an-older-store" });
-    expect(await kill({ job: 7, before_token: 2, process: null })).toBe(0);
+    expect(await kill({ job: 7, before_token: 2, process: null })).toMatchObject({ killed: 0, survivors: [] });
     expect(groupLives(pid)).toBe(true);
   });
 
   test("is none of the same attempt or a later one", async () => {
     const pid = await group({ id: 7, token: 2 });
-    expect(await kill({ job: 7, before_token: 2, process: null })).toBe(0);
+    expect(await kill({ job: 7, before_token: 2, process: null })).toMatchObject({ killed: 0, survivors: [] });
     expect(groupLives(pid)).toBe(true);
   });
 
   test("is none of another job, or of the same id in another store", async () => {
     const [other, elsewhere] = [await group({ id: 8, token: 1 }), await group({ id: 7, token: 1, store: "/other.db" })];
-    expect(await kill({ job: 7, before_token: 2, process: null })).toBe(0);
+    expect(await kill({ job: 7, before_token: 2, process: null })).toMatchObject({ killed: 0, survivors: [] });
     expect([groupLives(other), groupLives(elsewhere)]).toEqual([true, true]);
   });
 
   test("is nothing where nothing is left", async () => {
-    expect(await kill({ job: 7, before_token: 2, process: null })).toBe(0);
+    expect(await kill({ job: 7, before_token: 2, process: null })).toMatchObject({ killed: 0, survivors: [] });
   });
 });

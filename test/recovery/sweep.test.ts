@@ -193,7 +193,10 @@ describe("what is left of a recovered job on this machine", () => {
   }
 
   test("is killed before the job may run again", async (b) => {
-    const child = spawn("/bin/sh", ["-c", "trap '' TERM; sleep 60 & wait; wait"], { detached: true, stdio: "ignore" });
+    const script = "trap '' TERM; echo; sleep 60 & wait; wait";
+    const env = { LEASE_JOB_ID: "1", LEASE_TOKEN: "1", LEASE_STORE: b.path };
+    const child = spawn("/bin/sh", ["-c", script], { detached: true, stdio: ["ignore", "pipe", "ignore"], env });
+    await new Promise((resolve) => child.stdout.once("data", resolve));
     const id = await expiredWith(b, child.pid!);
     let alive_at_write = true;
     const store = intercept(b.store, {

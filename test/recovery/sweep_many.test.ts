@@ -96,7 +96,7 @@ describe("a job that can't be recovered", () => {
     });
     const counts = await sweepOf(b, { store, report: (_level, text) => reports.push(text) }).scan();
     expect(counts).toEqual(counted({ expired_found: 5, recovered: 4, checkpoints_created: 4, errors: 1 }));
-    expect(reports).toEqual([expect.stringContaining(`job ${broken_id} could not be recovered`)]);
+    expect(reports).toEqual([expect.stringContaining(`job ${broken_id}: could not be recovered`)]);
   });
 
   test("because it can't be written is counted and does not stop the rest", async (b) => {

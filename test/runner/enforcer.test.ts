@@ -1,12 +1,14 @@
 /** The enforcer, with real processes: what is not confirmed in time dies, whatever state its worker is in. */
 
-import { afterEach, describe, expect, test } from "bun:test";
-import { existsSync } from "node:fs";
+import { afterAll, afterEach, describe, expect, test } from "bun:test";
+import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import { makeCgroup, makeCgroupFolder, removeCgroup } from "../../src/platform/cgroup.ts";
 import { groupMembers, identify, ownIdentity } from "../../src/platform/machine.ts";
 import { Enforcer } from "../../src/runner/enforcer.ts";
+import { Scratch } from "../../src/runner/scratch.ts";
+import { temporaryFolder } from "../leasing/fixture.ts";
 import { until } from "../support/process.ts";
 
 const ends: (() => Promise<void>)[] = [];
@@ -14,12 +16,15 @@ afterEach(async () => {
   for (const end of ends.splice(0)) await end();
 });
 
+const folder_of_stores = temporaryFolder();
+afterAll(() => rmSync(folder_of_stores, { recursive: true }));
 let made = 0;
 
 function newEnforcer(worker = ownIdentity()) {
-  const enforcer = new Enforcer(`test-${process.pid}-${++made}`, worker);
+  const scratch = new Scratch(join(folder_of_stores, "lease.db"), `test-${++made}`);
+  const enforcer = new Enforcer(scratch, worker);
   ends.push(() => enforcer.end());
-  return { enforcer, folder: enforcer.folder };
+  return { enforcer, folder: join(scratch.folder(), "enforcer"), scratch };
 }
 
 /** A program that lives until it is killed, leading a group, and is itself already. */
@@ -92,13 +97,26 @@ describe.skipIf(process.platform !== "linux")("the enforcer", () => {
     await until("it has ended", async () => shells() === "");
   });
 
+  test("begins anew where somebody removed its folder, and forgets no job", async () => {
+    const { enforcer, folder, scratch } = newEnforcer();
+    const [one, other] = [await job(), await job()];
+    enforcer.confirm("7-1", { leader: one.leader }, 60_000);
+    enforcer.confirm("8-1", { leader: other.leader }, 1_000);
+    rmSync(scratch.folder(), { recursive: true });
+    enforcer.confirm("7-1", { leader: one.leader }, 60_000);
+    expect(existsSync(join(folder, "8-1"))).toBe(true);
+    await other.child.exited;
+    expect([other.child.signalCode, one.child.signalCode]).toEqual(["SIGKILL", null]);
+  });
+
   test("leaves nothing behind when it is told to end", async () => {
-    const { enforcer, folder } = newEnforcer();
+    const { enforcer, folder, scratch } = newEnforcer();
     const { child, leader } = await job();
     enforcer.confirm("7-1", { leader }, 60_000);
     await until("it runs", async () => Bun.spawnSync(["pgrep", "-f", folder]).exitCode === 0);
     const [pid = ""] = Bun.spawnSync(["pgrep", "-f", folder]).stdout.toString().split("\n");
     await enforcer.end();
+    scratch.remove();
     await until("its group is gone", async () => (groupMembers(Number(pid)) ?? []).length === 0);
     expect(existsSync(folder)).toBe(false);
     expect([child.exitCode, child.signalCode]).toEqual([null, null]);

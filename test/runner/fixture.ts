@@ -4,6 +4,7 @@ import process from "node:process";
 import type { Clock } from "../../src/core/clock.ts";
 import { systemClock } from "../../src/platform/clock.ts";
 import { GROUP_FENCE } from "../../src/runner/fence.ts";
+import type { ResultFile } from "../../src/runner/result_file.ts";
 import { ProgramRun, type Outcome, type Program as Described } from "../../src/runner/run.ts";
 
 /** A clock on which waiting takes a part of the time: for grace periods that real processes sit out. */
@@ -12,6 +13,9 @@ export function fastClock(factor: number): Clock {
 }
 
 const environment = (): Record<string, string> => ({ PATH: process.env["PATH"] ?? "/usr/bin:/bin" });
+
+/** No test of the runner writes one but its own. */
+const NO_RESULT = { path: "/nowhere/result", read: () => Promise.resolve(null) } as unknown as ResultFile;
 
 /** A program that runs, and what it has printed so far. */
 export class Program {
@@ -34,7 +38,7 @@ export class Program {
         pty: false,
         fence: GROUP_FENCE,
         name: "left",
-        result_path: "/nowhere/result",
+        result: NO_RESULT,
         result_limit_bytes: 100,
         ...options,
       },

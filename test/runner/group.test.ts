@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
-import { askToEnd, groupLives, signalGroup } from "../../src/runner/group.ts";
+import { signalGroup } from "../../src/platform/signals.ts";
+import { askToEnd, groupLives } from "../../src/runner/group.ts";
 import { eventually, script } from "./fixture.ts";
 
 /** Higher than any pid that the system gives out. */

@@ -3,6 +3,7 @@ import { spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import type { ProcessIdentity } from "../../src/core/records.ts";
 import { identify } from "../../src/platform/machine.ts";
+import { signalGroup } from "../../src/platform/signals.ts";
 import { groupLives } from "../../src/runner/group.ts";
 import type { Store } from "../../src/store/store.ts";
 import { answered, LEASE_MS } from "../leasing/fixture.ts";
@@ -157,10 +158,19 @@ describe("what is left of an earlier attempt", () => {
   const ranBeside = (b: AttemptBench): boolean => !/^$|\(zombie\)|\(dead\)/.test(b.read("state"));
 
   test("is dead before the next one's program starts", async (b) => {
-    const pid = orphan({});
+    const pid = orphan({ LEASE_JOB_ID: "1", LEASE_TOKEN: "1", LEASE_STORE: b.path });
+    await eventually(() => readFileSync(`/proc/${pid}/environ`, "latin1").includes("LEASE_JOB_ID=1"), "it runs");
     const { attempt } = await secondAttempt(b, pid, identify(pid));
     await b.passUntil(attempt.settled, 10);
     expect([groupLives(pid), ranBeside(b)]).toEqual([false, false]);
+  });
+
+  test("is not what only the store says it is: nobody dies for a row", async (b) => {
+    const pid = orphan({});
+    const { attempt } = await secondAttempt(b, pid, identify(pid));
+    await b.passUntil(attempt.settled, 10);
+    expect(groupLives(pid)).toBe(true);
+    signalGroup(pid, "SIGKILL");
   });
 
   test("is found by its marks when the worker died before it could note it", async (b) => {

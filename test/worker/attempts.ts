@@ -14,7 +14,7 @@ import { Fences } from "../../src/runner/fence.ts";
 import { LogFlusher } from "../../src/worker/log_flusher.ts";
 import type { LogCapture } from "../../src/runner/log/capture.ts";
 import { decodeChunk } from "../../src/runner/log/chunk.ts";
-import { ResultFolder } from "../../src/runner/result_file.ts";
+import { Scratch } from "../../src/runner/scratch.ts";
 import type { Store } from "../../src/store/store.ts";
 import { Bench, intercept, LEASE_MS } from "../leasing/fixture.ts";
 import type { JobOverrides } from "../support/jobs.ts";
@@ -53,14 +53,14 @@ export interface Started {
 export class AttemptBench extends Bench {
   /** What was reported, as `level: message`. */
   readonly reports: string[] = [];
-  readonly #results = new ResultFolder(`test-${basename(this.folder)}`);
-  readonly #enforcer = new Enforcer(`test-${basename(this.folder)}`);
+  readonly #scratch = new Scratch(this.path, `test-${basename(this.folder)}`);
+  readonly #enforcer = new Enforcer(this.#scratch);
   readonly #fences = new Fences(`test-${basename(this.folder)}`);
 
   override async dispose(): Promise<void> {
-    this.#results.remove();
     this.#fences.end();
     await this.#enforcer.end();
+    this.#scratch.remove();
     await super.dispose();
   }
 
@@ -103,7 +103,7 @@ export class AttemptBench extends Bench {
     const attempt = new Attempt(lease, all, {
       manager,
       logs,
-      results: this.#results,
+      scratch: this.#scratch,
       store_id: "a-store",
       fences: this.#fences,
       enforcer: this.#enforcer,

@@ -1,6 +1,5 @@
 import { describe, expect } from "bun:test";
 import { existsSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { dirname } from "node:path";
 import type { WorkerRecord } from "../../src/core/records.ts";
 import { intercept } from "../leasing/fixture.ts";
@@ -93,7 +92,7 @@ describe("a worker", () => {
     await b.scripts(`dirname $LEASE_OUTPUT > ${b.file("scratch")}; echo result > $LEASE_OUTPUT`);
     await b.drained();
     const [scratch] = b.lines("scratch");
-    expect([dirname(scratch!), existsSync(scratch!)]).toEqual([tmpdir(), false]);
+    expect([dirname(scratch!), existsSync(scratch!)]).toEqual([`${b.path}-scratch`, false]);
   });
 
   test("is registered while it works, and then as having ended cleanly", async (b) => {

@@ -1,0 +1,113 @@
+/**
+ * A worker's own folder for what is written on the way: results of jobs, and what the enforcer is told. It lies beside the
+ * store, where nobody else may write, so that a sweep finds it; with a store elsewhere in the user's runtime folder. Made
+ * for us alone, and looked at before each use: whoever could put another in its place would read results, or have us
+ * read files of ours to them.
+ */
+
+import { lstatSync, mkdirSync, mkdtempSync, readdirSync, rmdirSync, rmSync, type Stats } from "node:fs";
+import { homedir, tmpdir } from "node:os";
+import { join } from "node:path";
+import process from "node:process";
+
+/** In order of preference; a sweep looks into all of them. */
+function roots(store_url: string): string[] {
+  if (store_url.startsWith("/")) return [`${store_url}-scratch`];
+  const { XDG_RUNTIME_DIR, XDG_STATE_HOME } = process.env;
+  const runtime = [XDG_RUNTIME_DIR, `/run/user/${process.getuid?.()}`].filter((folder) => isOwn(folder));
+  const state = XDG_STATE_HOME || join(homedir(), ".local", "state");
+  return [...new Set([...runtime, state])].map((folder) => join(folder, "lease", "scratch"));
+}
+
+/** Where nobody else may write. */
+function isOwn(folder: string | undefined): folder is string {
+  return folder !== undefined && folder.startsWith("/") && ownFolder(folder) !== null;
+}
+
+/** A real folder of ours that others can't write into; null when it is anything else. */
+function ownFolder(path: string): Stats | null {
+  const stats = lstatSync(path, { throwIfNoEntry: false });
+  const is_own = stats?.isDirectory() === true && stats.uid === process.getuid?.() && (stats.mode & 0o022) === 0;
+  return is_own ? stats : null;
+}
+
+/** What came out of a store is part of a path only if it names nothing else. */
+const NAME = /^(?!\.{1,2}$)[\w.-]{1,200}$/;
+
+/** The folders in which the worker of that name may have left something; none but ours. */
+export function scratchFolders(store_url: string, worker_id?: string): string[] {
+  const found = roots(store_url)
+    .filter(isOwn)
+    .flatMap((root) => readdirSync(root).map((name) => ({ root, name })));
+  const wanted = found.filter(({ name }) => NAME.test(name) && (worker_id === undefined || name === worker_id));
+  return wanted.map(({ root, name }) => join(root, name)).filter(isOwn);
+}
+
+/** Never throws: what can't be removed is no reason not to go on. */
+export function removeScratch(folder: string): void {
+  try {
+    rmSync(folder, { recursive: true, force: true });
+    // Those of other workers may be in it.
+    rmdirSync(join(folder, ".."));
+  } catch {
+    // The next sweep on this machine tries again.
+  }
+}
+
+const TRIES = 5;
+
+export class Scratch {
+  readonly #roots: readonly string[];
+  readonly #name: string;
+  #made: { path: string; dev: number; ino: number } | null = null;
+
+  constructor(store_url: string, worker_id: string) {
+    this.#roots = roots(store_url);
+    this.#name = worker_id;
+  }
+
+  /** The folder, made anew if it has gone; throws where there is no place for one. */
+  folder(): string {
+    if (this.#made !== null && this.isSame()) return this.#made.path;
+    const path = this.#make();
+    const { dev, ino } = lstatSync(path);
+    this.#made = { path, dev, ino };
+    return path;
+  }
+
+  /** It is there, and is the one that we made. */
+  isSame(): boolean {
+    if (this.#made === null) return false;
+    const stats = ownFolder(this.#made.path);
+    return stats !== null && stats.dev === this.#made.dev && stats.ino === this.#made.ino;
+  }
+
+  remove(): void {
+    if (this.#made !== null && this.isSame()) removeScratch(this.#made.path);
+    this.#made = null;
+  }
+
+  #make(): string {
+    for (const root of this.#roots) {
+      const path = join(root, this.#name);
+      if (NAME.test(this.#name) && makeIn(root, path)) return path;
+    }
+    // Under a name that nobody can have foreseen; no sweep finds it.
+    return mkdtempSync(join(tmpdir(), "lease-"));
+  }
+}
+
+function makeIn(root: string, path: string): boolean {
+  for (let tries = 0; tries < TRIES; tries++) {
+    try {
+      mkdirSync(root, { recursive: true, mode: 0o700 });
+      if (!isOwn(root)) return false;
+      mkdirSync(path, { mode: 0o700 });
+      return true;
+    } catch (error) {
+      // Another worker that ended has just removed the folder around it.
+      if ((error as NodeJS.ErrnoException).code !== "ENOENT") return false;
+    }
+  }
+  return false;
+}
