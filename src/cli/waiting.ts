@@ -3,6 +3,7 @@
  * its end stands for.
  */
 
+import type { LeaseError } from "../core/errors.ts";
 import { shownState, type Job } from "../core/job.ts";
 import type { Store } from "../store/store.ts";
 import { signalCode } from "./signals.ts";
@@ -17,7 +18,10 @@ interface Pace {
 /** Never more than a fifth of the time is spent on looking. */
 const PAUSE_FACTOR = 4;
 
-/** Looks when the store has changed and every now and then; answers the first code that `look` or `until` has. */
+/**
+ * Looks when the store has changed and every now and then; answers the first code that `look` or `until` has. Fails when the
+ * store is replaced by another.
+ */
 export async function repeat(
   store: Store,
   until: Promise<number>,
@@ -30,11 +34,14 @@ export async function repeat(
   const timer = setInterval(ring, every_ms);
   // Listened to once: a race for each look would add to it for as long as this goes on.
   let over: number | null = null;
+  let replaced: LeaseError | null = null;
   let turn = Promise.withResolvers<number | null>();
   until.then((code) => turn.resolve((over = code)), turn.reject);
+  const stopGuarding = store.onReplaced((error) => turn.reject((replaced = error)));
   const next = (step: Promise<number | null>): Promise<number | null> => {
     turn = Promise.withResolvers();
     step.then(turn.resolve, turn.reject);
+    if (replaced !== null) turn.reject(replaced);
     return over === null ? turn.promise : Promise.resolve(over);
   };
   try {
@@ -52,6 +59,7 @@ export async function repeat(
     }
   } finally {
     clearInterval(timer);
+    stopGuarding();
     stop();
   }
 }

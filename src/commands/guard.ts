@@ -40,7 +40,13 @@ export default command({
           run.kill("SIGKILL");
         });
         return null;
-      }).finally(release);
+      })
+        .catch((error) => {
+          // Nobody can say any more whose the lease is.
+          run.kill("SIGKILL");
+          throw error;
+        })
+        .finally(release);
       if (lost !== null) throw lost;
       return code;
     });

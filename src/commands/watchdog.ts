@@ -4,6 +4,7 @@ import { calibrate } from "../core/calibration.ts";
 import type { SweepCounts } from "../core/records.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
 import { RecoverySweep } from "../recovery/sweep.ts";
+import type { Store } from "../store/store.ts";
 import { AGE, DURATION, integer } from "../core/values.ts";
 import { jsonLine } from "../view/json.ts";
 import { command } from "../cli/command.ts";
@@ -53,15 +54,16 @@ export default command({
       });
       const print = (counts: SweepCounts) => io.stdout(args.json ? jsonLine(counts) : sweepText(counts));
       if (args.once) print(await sweep.scan());
-      else await untilSignal(sweep, print);
+      else await untilSignal(store, sweep, print);
       return 0;
     });
   },
 });
 
-async function untilSignal(sweep: RecoverySweep, print: (counts: SweepCounts) => void): Promise<void> {
+async function untilSignal(store: Store, sweep: RecoverySweep, print: (counts: SweepCounts) => void): Promise<void> {
   const asked = Promise.withResolvers<void>();
   const release = onSignals(["SIGTERM", "SIGINT"], () => asked.resolve());
+  const stopGuarding = store.onReplaced(asked.reject);
   sweep.start((counts) => {
     try {
       print(counts);
@@ -74,6 +76,7 @@ async function untilSignal(sweep: RecoverySweep, print: (counts: SweepCounts) =>
     await asked.promise;
   } finally {
     release();
+    stopGuarding();
     await sweep.stop();
   }
 }

@@ -63,6 +63,11 @@ export function isStoreTrouble(error: unknown): boolean {
   return error instanceof LeaseError && error.code.startsWith("store_");
 }
 
+/** What was opened is gone or another one: nothing that is written will be kept, and no second try helps. */
+export function isReplaced(error: unknown): error is LeaseError {
+  return error instanceof LeaseError && error.code === "store_replaced";
+}
+
 /** A broken promise inside the program, never the user's doing: fail loudly instead of writing something wrong. */
 export function assert(condition: unknown, promise: string): asserts condition {
   if (!condition) throw new Error(`broken promise: ${promise}`);

@@ -8,7 +8,7 @@
 
 import { forcedGrace } from "../core/calibration.ts";
 import type { Random } from "../core/clock.ts";
-import { assert, errorText, LeaseError } from "../core/errors.ts";
+import { assert, errorText, isReplaced, LeaseError } from "../core/errors.ts";
 import { isFinished, type Job, type NewJob } from "../core/job.ts";
 import type { Lease } from "../leasing/lease.ts";
 import { LeaseManager } from "../leasing/manager.ts";
@@ -59,6 +59,8 @@ export class Foreground {
   #granted: Lease | null = null;
   #id = 0;
   #stop: "cancel" | "give_back" | "leave" | null = null;
+  /** Why it must not go on. */
+  #fenced: LeaseError | null = null;
   /** Asked not to wait for the job already. */
   #killed = false;
   /** The end can't be written down: nothing to wait for any more. */
@@ -133,12 +135,15 @@ export class Foreground {
     this.#log = null;
     const { store } = this.#options;
     const unwatch = store.watch(() => this.#wake());
+    const stopGuarding = store.onReplaced((error) => this.#fence(error));
     try {
       for (;;) {
         const job = await this.#whileInTrouble(() => this.#step());
+        if (this.#fenced !== null) throw this.#fenced;
         if (job !== null) return job;
       }
     } finally {
+      stopGuarding();
       unwatch();
     }
   }
@@ -170,6 +175,13 @@ export class Foreground {
     if (this.#registered === null) return;
     await putAway(this.#owner);
     await this.#registration.end().catch(() => {});
+  }
+
+  /** The store is another one: others may run the job, and nothing that we write would be kept. */
+  #fence(error: LeaseError): void {
+    this.#fenced = error;
+    for (const attempt of this.#running) attempt.fence(error.message);
+    this.#ring();
   }
 
   #leave(how: "leave" | "give_back"): void {
@@ -209,8 +221,8 @@ export class Foreground {
       this.#store_trouble.over();
       return done;
     } catch (error) {
-      const pause_ms =
-        error instanceof LeaseError && error.code === "no_such_job" ? null : this.#store_trouble.nextPause();
+      const final = isReplaced(error) || (error instanceof LeaseError && error.code === "no_such_job");
+      const pause_ms = final ? null : this.#store_trouble.nextPause();
       if (pause_ms === null) throw error;
       this.#options.report("warn", `the store is in trouble, trying again: ${errorText(error)}`);
       await this.#pause(pause_ms);

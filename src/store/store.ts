@@ -7,6 +7,7 @@
  */
 
 import type { MachineTime } from "../core/clock.ts";
+import type { LeaseError } from "../core/errors.ts";
 import type { Job, NewJob, StateName } from "../core/job.ts";
 import type { Gaps, Learned } from "../core/learning.ts";
 import type {
@@ -177,6 +178,12 @@ export interface Reader {
 
   /** Calls back when another process may have changed something; the returned function stops it. */
   watch(changed: () => void): () => void;
+
+  /**
+   * Calls back once, within a second, when what is there is not the store any more that was opened: its files were deleted
+   * or replaced, or it was put back to an earlier state. Whoever runs jobs must stop them then: others may run them too.
+   */
+  onReplaced(fence: (error: LeaseError) => void): () => void;
 }
 
 /** What keeps a store small and healthy, and moves it. */

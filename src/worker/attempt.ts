@@ -137,8 +137,9 @@ export class Attempt {
     this.settled = this.ended.then((end) => this.#settle(end));
   }
 
-  get last_beat_ms(): number {
-    return this.#heartbeat.last_beat_ms;
+  statistics(): { job: number; attempt: number; last_beat_ms_ago: number } {
+    const last_beat_ms_ago = Math.round(this.#options.clock.mono_ms() - this.#heartbeat.last_beat_ms);
+    return { job: this.lease.job.id, attempt: this.lease.token, last_beat_ms_ago };
   }
 
   /** It has been told to end, by whomever. */
@@ -164,6 +165,11 @@ export class Attempt {
   kill(): void {
     if (this.#run?.exited !== true) this.#stop ??= { cause: "returned", why: "returned to the queue" };
     this.#run?.kill();
+  }
+
+  /** The store is not the one any more that the lease is kept in: somebody else may have the job. */
+  fence(why: string): void {
+    if (this.#run?.exited !== true) this.#lose(why);
   }
 
   /** What an earlier attempt left running on this machine must be gone before this one starts. */

@@ -13,7 +13,7 @@
 
 import { forcedGrace } from "../core/calibration.ts";
 import { every, type Random } from "../core/clock.ts";
-import { errorText } from "../core/errors.ts";
+import { errorText, isReplaced, type LeaseError } from "../core/errors.ts";
 import { slotStates, type Scaling, type SlotStates } from "../core/scaling.ts";
 import type { Lease } from "../leasing/lease.ts";
 import { LeaseManager, type Release } from "../leasing/manager.ts";
@@ -65,7 +65,7 @@ export interface PoolStatistics {
   failed: number;
   /** Attempts that ended any other way: to be retried, returned, cancelled, stale. */
   other: number;
-  current: { job: number; attempt: number; last_beat_ms_ago: number }[];
+  current: ReturnType<Attempt["statistics"]>[];
 }
 
 /** How soon a worker that died on this machine is noticed. */
@@ -90,6 +90,8 @@ export class WorkerPool {
   readonly #store_trouble: StoreTrouble;
   readonly #finish = Promise.withResolvers<void>();
   #mode: Mode = "starting";
+  /** Why it must not go on. */
+  #fenced: LeaseError | null = null;
   /** The time for draining is over: a settle that can't be written is not waited for any more. */
   #drain_over = false;
   /** What the store has been asked for and has not answered: it can't end before. */
@@ -164,6 +166,7 @@ export class WorkerPool {
     // Told to stop in the meantime.
     if (!this.#enter("working")) return this.#endIfDone();
     this.#owner.scratch.folder();
+    this.#cancelTimers.push(this.#options.store.onReplaced((error) => this.#fence(error)));
     this.#wakeups.listen();
     // What it recovers it hears of from nobody else.
     if (this.#options.sweep) this.#sweep.start(({ recovered }) => recovered > 0 && this.#fill());
@@ -179,10 +182,7 @@ export class WorkerPool {
   stop(drain_ms: number): void {
     this.#drain();
     const grace_ms = forcedGrace(this.#options.kill_grace_ms);
-    const giveBack = () => {
-      this.#drain_over = true;
-      for (const attempt of this.#running) attempt.giveBack(grace_ms);
-    };
+    const giveBack = () => this.#endAll((attempt) => attempt.giveBack(grace_ms));
     if (drain_ms === 0) giveBack();
     else if (this.#mode === "draining") this.#cancelTimers.push(this.#options.clock.after(drain_ms, giveBack));
     this.#endIfDone();
@@ -190,24 +190,29 @@ export class WorkerPool {
 
   /** Kills and returns everything at once. */
   abort(): void {
+    this.#endAll((attempt) => attempt.kill());
+  }
+
+  /** The store is another one: others may run what runs here, and nothing that we write would be kept. */
+  #fence(error: LeaseError): void {
+    this.#fenced ??= error;
+    this.#endAll((attempt) => attempt.fence(error.message));
+  }
+
+  #endAll(end: (attempt: Attempt) => void): void {
     this.#drain();
     this.#drain_over = true;
-    for (const attempt of this.#running) attempt.kill();
+    for (const attempt of this.#running) end(attempt);
     this.#endIfDone();
   }
 
   statistics(): PoolStatistics {
-    const now_ms = this.#options.clock.mono_ms();
     return {
       worker_id: this.worker_id,
       state: this.#mode,
       slots: slotStates(this.#slots.total, this.#running.size, this.#takes_jobs),
       ...this.#settles.totals,
-      current: [...this.#running].map(({ lease, last_beat_ms }) => ({
-        job: lease.job.id,
-        attempt: lease.token,
-        last_beat_ms_ago: Math.round(now_ms - last_beat_ms),
-      })),
+      current: [...this.#running].map((attempt) => attempt.statistics()),
     };
   }
 
@@ -358,6 +363,7 @@ export class WorkerPool {
 
   /** Jobs that run go on under their leases; a worker that has none left gives up after a while. */
   #inTrouble(error: unknown): void {
+    if (isReplaced(error)) return this.#fence(error);
     const pause_ms = this.#store_trouble.nextPause();
     if (pause_ms === null && this.#idle && this.#asking === null) return void this.#end(error);
     if (this.#store_trouble.tellNow())
@@ -386,7 +392,8 @@ export class WorkerPool {
     // Its record only tells people; a worker that has done its work has not failed because of it.
     if (held === null) await this.#registration.end().catch(() => {});
     else this.#registration.leave();
-    if ((error ?? held) === null) this.#finish.resolve();
-    else this.#finish.reject(error ?? held);
+    const why = this.#fenced ?? error ?? held;
+    if (why === null) this.#finish.resolve();
+    else this.#finish.reject(why);
   }
 }

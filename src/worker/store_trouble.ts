@@ -1,6 +1,7 @@
 /** How long a store in trouble is tried again, after growing pauses. */
 
 import { sleep, type Clock } from "../core/clock.ts";
+import { isReplaced } from "../core/errors.ts";
 import { RepeatedTrouble } from "../core/report.ts";
 import type { Lease } from "../leasing/lease.ts";
 
@@ -55,6 +56,7 @@ export async function writeWhileLeased<T>(lease: Lease, clock: Clock, leased: Le
     try {
       return await leased.write();
     } catch (error) {
+      if (isReplaced(error)) throw error;
       const remaining_ms = lease.remaining();
       const now_ms = clock.mono_ms();
       if (leased.givesUp()) give_up_ms = Math.min(give_up_ms, now_ms + GIVEN_UP_AFTER_MS);

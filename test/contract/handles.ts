@@ -87,6 +87,19 @@ export function handlesContract(test: StoreTest): void {
     });
   });
 
+  describe("onReplaced", () => {
+    test("says nothing about a store that others use and close, and can be stopped", async (s) => {
+      let told = 0;
+      const stop = s.store.onReplaced(() => (told += 1));
+      const other = await s.reopen();
+      await other.enqueue([newJob()]);
+      await other.close();
+      expect(await s.acquireIds()).toHaveLength(1);
+      stop();
+      expect(told).toBe(0);
+    });
+  });
+
   describe("watch", () => {
     test("calls back when another handle commits", async (s) => {
       const other = await s.reopen();

@@ -223,6 +223,39 @@ describe("a store whose file is deleted while it is open", () => {
   });
 });
 
+describe("a store that is the same as ever", () => {
+  test("is not taken for another when others fold its log back, rewrite it, and close it", async () => {
+    const store = await open();
+    await store.enqueue([newJob({})]);
+    const other = await open();
+    await other.enqueue([newJob({})]);
+    await other.close();
+    const tool = new Database(path);
+    for (const sql of ["PRAGMA wal_checkpoint(TRUNCATE)", "VACUUM", "PRAGMA wal_checkpoint(RESTART)"]) tool.run(sql);
+    tool.close();
+    expect(await store.enqueue([newJob({})])).toMatchObject([{ id: 3 }]);
+  });
+});
+
+describe("a store that is replaced", () => {
+  test.each(["", "-wal", "-shm"])("tells whoever asked, once, of its file%s", async (suffix) => {
+    const store = await open();
+    const told = Promise.withResolvers<LeaseError>();
+    let calls = 0;
+    store.onReplaced((error) => {
+      calls += 1;
+      told.resolve(error);
+    });
+    const unasked = store.onReplaced(() => told.reject(new Error("it does not want to know any more")));
+    unasked();
+    rmSync(path + suffix);
+    expect(await told.promise).toMatchObject({ code: "store_replaced" });
+    rmSync(path, { force: true });
+    expect(await failure(store.enqueue([newJob({})]))).toMatchObject({ code: "store_replaced" });
+    expect(calls).toBe(1);
+  });
+});
+
 describe("a store that is swapped while it is being opened", () => {
   /** Quick: as a command leaves it. Thorough: without a log, which takes a closer look. */
   test.each([true, false])("is refused; after the quick look: %s", async (quick) => {

@@ -154,6 +154,8 @@ function reader(calls: Calls): Reader {
     workers: calls.plain(read.workers),
     recovery: calls.plain(recovery),
     watch: (changed) => calls.notifications.watch(changed),
+    // A server has its files to itself.
+    onReplaced: () => () => {},
   };
 }
 

@@ -28,7 +28,7 @@ import {
 import { retry } from "./retry.ts";
 import { learned, settle } from "./settle.ts";
 import { sqliteTransfer } from "./transfer.ts";
-import { watchCommits } from "./watch.ts";
+import { watchCommits, watchReplaced } from "./watch.ts";
 import { RANK, type Rank, type Writer } from "./writer.ts";
 
 const TIDY_WAL_BYTES = 4 * 1024 * 1024;
@@ -170,6 +170,13 @@ function reader(calls: Calls): Reader {
     recovery: calls.read(recovery),
     watch(changed) {
       const stop = watchCommits(calls.location, calls.db, changed);
+      calls.watches.add(stop);
+      return () => {
+        if (calls.watches.delete(stop)) stop();
+      };
+    },
+    onReplaced(fence) {
+      const stop = watchReplaced(calls.location, () => calls.writer.checkFile(), fence);
       calls.watches.add(stop);
       return () => {
         if (calls.watches.delete(stop)) stop();

@@ -1,5 +1,6 @@
 /**
- * Wake-ups: tells when another process has committed, within about a millisecond and for next to nothing.
+ * Wake-ups: tells when another process has committed, within about a millisecond and for next to nothing; and when the files
+ * are not those any more that were opened.
  *
  * The file system reports every write to the WAL, ours included; `PRAGMA data_version` changes only by a commit of
  * another connection and sorts the two apart.
@@ -7,6 +8,7 @@
 
 import { watch as watchFile } from "node:fs";
 import { basename, dirname } from "node:path";
+import { isReplaced, type LeaseError } from "../../core/errors.ts";
 import type { Database } from "./open.ts";
 
 /** A write is reported before its commit can be seen, so a look that finds nothing is repeated a little later. */
@@ -45,4 +47,39 @@ export function watchCommits(path: string, db: Database, changed: () => void): (
     watcher.close();
     if (timer !== null) clearTimeout(timer);
   };
+}
+
+/** The net below the events, which not every file system has. */
+const LOOK_EVERY_MS = 500;
+
+/** `check` throws when the files are others. */
+export function watchReplaced(path: string, check: () => void, fence: (error: LeaseError) => void): () => void {
+  const name = basename(path);
+  const look = () => {
+    try {
+      check();
+    } catch (error) {
+      // What can't be looked at just now may be the same all the same.
+      if (!isReplaced(error)) return;
+      stop();
+      fence(error);
+    }
+  };
+  const timer = setInterval(look, LOOK_EVERY_MS);
+  timer.unref();
+  let watcher: ReturnType<typeof watchFile> | null = null;
+  try {
+    watcher = watchFile(dirname(path), (event, changed) => {
+      if (event === "rename" && (changed === null || changed.startsWith(name))) look();
+    });
+    watcher.on("error", () => {});
+    watcher.unref();
+  } catch {
+    // The system has no more watches to give.
+  }
+  const stop = () => {
+    clearInterval(timer);
+    watcher?.close();
+  };
+  return stop;
 }
