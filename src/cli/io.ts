@@ -10,7 +10,7 @@ import { LeaseError } from "../core/errors.ts";
 import { isFinished, type Job } from "../core/job.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
 import { lazyFs } from "../platform/platform.ts";
-import { openInbox, openStore } from "../store/open.ts";
+import { grantsFor, openInbox, openStore } from "../store/open.ts";
 import type { Inbox, Store } from "../store/store.ts";
 import { ansi, plain, type Screen } from "../view/style.ts";
 import type { COLOR_CHOICES } from "./flags.ts";
@@ -103,7 +103,7 @@ export async function withStore<T>(
   work: (opened: { store: Store; store_url: string }) => Promise<T>,
 ): Promise<T> {
   const location = storeLocation(args.store, io.env);
-  const store = await openStore(location, openOptions(args, options.create));
+  const store = await openStore(location, openOptions(args, options.create, io));
   try {
     return await work({ store, store_url: location.includes("://") ? location : store.location });
   } finally {
@@ -113,7 +113,7 @@ export async function withStore<T>(
 
 /** The same for new jobs alone. */
 export async function withInbox<T>(args: StoreArgs, io: Io, work: (inbox: Inbox) => Promise<T>): Promise<T> {
-  const inbox = await openInbox(storeLocation(args.store, io.env), openOptions(args, true));
+  const inbox = await openInbox(storeLocation(args.store, io.env), openOptions(args, true, io));
   try {
     return await work(inbox);
   } finally {
@@ -121,8 +121,15 @@ export async function withInbox<T>(args: StoreArgs, io: Io, work: (inbox: Inbox)
   }
 }
 
-function openOptions({ trust_store }: StoreArgs, create: boolean) {
-  return { clock: systemClock, random: systemRandom, trust: trust_store, create };
+/** The SQL by which a DBA makes a place for that store. */
+export function storeGrants(store: string | undefined, io: Io): Promise<string> {
+  return grantsFor(storeLocation(store, io.env), io.env);
+}
+
+function openOptions({ trust_store }: StoreArgs, create: boolean, io: Io) {
+  // Inside a job its worker has said so already.
+  const notice = (text: string) => void (io.env["LEASE_JOB_ID"] === undefined && io.stderr(`lease: ${text}\n`));
+  return { clock: systemClock, random: systemRandom, trust: trust_store, create, notice };
 }
 
 /** All of standard input, up to a limit: one byte more than it means that there was more. */

@@ -23,7 +23,7 @@ import { diagnosisJson, diagnosisText, isHealthy, type EffectiveSetting } from "
 import { jsonLine } from "../view/json.ts";
 import { command, type AnyCommand, type Commands } from "../cli/command.ts";
 import { COLOR_CHOICES, JSON_FLAG } from "../cli/flags.ts";
-import { screenOf, withStore, type Io } from "../cli/io.ts";
+import { screenOf, storeGrants, withStore, type Io } from "../cli/io.ts";
 import { fillIn, loadConfig, nameOrigin, readFlag, type Origins } from "../cli/settings.ts";
 import { parseLine, type ParsedLine } from "../cli/strict.ts";
 
@@ -31,11 +31,18 @@ const FAILED = 125;
 
 export default command({
   meta: { name: "doctor", description: "Look for what is wrong with the store, its workers and the settings" },
-  args: { json: JSON_FLAG },
+  args: {
+    grants: { type: "boolean", description: "Print the SQL by which a DBA makes roles and a schema for the store" },
+    json: JSON_FLAG,
+  },
   rest: "none",
   ignores_config: true,
   examples: [
     ["lease doctor", "what is wrong, what to do, and where each setting comes from"],
+    [
+      "lease doctor --grants --store postgres://app@db.example/jobs | psql jobs",
+      "roles that may do no more than needed",
+    ],
     ["lease doctor --json | jq '.findings[] | select(.level != \"ok\")'", "for a monitor"],
   ],
   notes: ["Changes nothing. The integrity check reads the whole store, which takes a while when it is large."],
@@ -46,6 +53,10 @@ export default command({
   ],
   run: async ({ args, given, commands, io }) => {
     const { settings, findings, store } = await effectiveSettings({ args, given }, commands, io.env);
+    if (args.grants) {
+      io.stdout(await storeGrants(store ?? undefined, io));
+      return 0;
+    }
     const looked = await lookAtStore(store, args.trust_store, io);
     const diagnosis = {
       findings: [...findings, ...looked.findings].toSorted((a, b) => LEVELS.indexOf(a.level) - LEVELS.indexOf(b.level)),

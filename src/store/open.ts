@@ -4,7 +4,10 @@ import { LeaseError } from "../core/errors.ts";
 import type { OpenSqliteOptions } from "./sqlite/open.ts";
 import type { Inbox, Store } from "./store.ts";
 
-export type OpenStoreOptions = OpenSqliteOptions;
+export interface OpenStoreOptions extends OpenSqliteOptions {
+  /** What whoever asked for the store should know. */
+  notice?: (text: string) => void;
+}
 
 export async function openStore(location: string, options: OpenStoreOptions): Promise<Store> {
   if (isPostgres(location)) return openPostgresStore(location, options);
@@ -31,4 +34,14 @@ function isPostgres(location: string): boolean {
 async function openPostgresStore(location: string, options: OpenStoreOptions): Promise<Store> {
   const { openPostgres } = await import("./postgres/open.ts");
   return openPostgres(location, options);
+}
+
+/** What a DBA runs to make a place for the store there. */
+export async function grantsFor(location: string, env: Readonly<Record<string, string | undefined>>): Promise<string> {
+  if (!isPostgres(location)) {
+    const advice = "name one with --store postgres://user@host/database";
+    throw new LeaseError("usage", `grants are for stores in PostgreSQL, and ${location} is a file: ${advice}`);
+  }
+  const { grantsSql } = await import("./postgres/session/grants.ts");
+  return grantsSql(location, env);
 }

@@ -289,3 +289,21 @@ describe("settings", () => {
     }
   });
 });
+
+describe("doctor --grants", () => {
+  test("prints the SQL for the store's roles, without a connection or a password", async () => {
+    const url = "postgres://app:hunter2@a,b:7/jobs?schema=Jobs&owner=boss";
+    const { code, stdout, stderr } = await newPlace().lease("doctor", "--grants", "--store", url);
+    expect([code, stderr]).toEqual([0, ""]);
+    expect(stdout).toContain('CREATE SCHEMA IF NOT EXISTS "Jobs" AUTHORIZATION "boss";');
+    expect(stdout).toContain('GRANT USAGE ON SCHEMA "Jobs" TO "app";');
+    expect(stdout).toContain("lease worker --store 'postgres://app@a:5432,b:7/jobs?schema=Jobs&owner=boss'");
+    expect(stdout).not.toContain("hunter2");
+  });
+
+  test("is for PostgreSQL alone", async () => {
+    const { code, stderr } = await newPlace().lease("doctor", "--grants");
+    expect(code).toBe(2);
+    expect(stderr).toContain("grants are for stores in PostgreSQL");
+  });
+});

@@ -1,4 +1,7 @@
-/** PostgreSQL under the contract: each store in a schema of its own, on a clock that the test moves. */
+/**
+ * PostgreSQL under the contract: each store in a schema of its own, on a clock that the test moves. It is made by its
+ * owner and used by a role that may read and write it and no more, which so holds for everything in the contract.
+ */
 
 import { setDefaultTimeout } from "bun:test";
 import { systemClock, systemRandom } from "../../src/platform/clock.ts";
@@ -17,8 +20,10 @@ const START_MS = 1_800_000_000_000;
 async function open(): Promise<Opened> {
   const schema = await newSchema();
   const handles: Store[] = [];
+  const url = await schema.grant();
+  await (await openPostgres(schema.url, { clock: systemClock, random: systemRandom })).close();
   const reopen = async (): Promise<Store> => {
-    const store = await openPostgres(schema.url, { clock: systemClock, random: systemRandom });
+    const store = await openPostgres(url, { clock: systemClock, random: systemRandom });
     handles.push(store);
     return store;
   };

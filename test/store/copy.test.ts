@@ -34,7 +34,9 @@ async function sqlite(): Promise<Store> {
 async function postgres(): Promise<Store> {
   const schema = await newSchema();
   clearing.push(() => schema.drop());
-  const store = await openPostgres(schema.url, { clock: systemClock, random: systemRandom });
+  await (await openPostgres(schema.url, { clock: systemClock, random: systemRandom })).close();
+  // By a role that may read and write, and no more.
+  const store = await openPostgres(await schema.grant(), { clock: systemClock, random: systemRandom });
   clearing.push(() => store.close());
   return store;
 }

@@ -1,18 +1,27 @@
 /** Where a PostgreSQL store is and who asks: the URL, the variables, the file of passwords. */
 
 import { describe, expect, test } from "bun:test";
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { LeaseError } from "../../src/core/errors.ts";
-import { findPassword, parseTarget } from "../../src/store/postgres/session/url.ts";
+import { findPassword } from "../../src/store/postgres/session/password.ts";
+import { parseTarget } from "../../src/store/postgres/session/url.ts";
 
 const NO_HOME = { HOME: "/nowhere" };
-const target = (url: string, env: Record<string, string> = {}) => parseTarget(url, { ...NO_HOME, ...env });
+/** With its only host beside the rest. */
+function target(url: string, env: Record<string, string> = {}) {
+  const found = parseTarget(url, { ...NO_HOME, ...env });
+  expect(found.hosts).toHaveLength(1);
+  return { ...found, ...(found.hosts[0] as (typeof found.hosts)[0]) };
+}
+
+const places = (url: string, env: Record<string, string> = {}) =>
+  parseTarget(url, { ...NO_HOME, ...env }).hosts.map(({ host, port }) => `${host} ${port}`);
 
 function refusal(url: string): string {
   try {
-    target(url);
+    parseTarget(url, NO_HOME);
   } catch (error) {
     if (error instanceof LeaseError && error.exit_code === 2) return error.message;
     throw error;
@@ -30,15 +39,16 @@ describe("a store's URL", () => {
       user: "m@e",
       password: "p:w/",
       schema: "Jobs_1",
-      ssl: false,
+      tls: { mode: "disable" },
       connect_timeout_ms: 3_000,
     });
   });
 
   test("may leave everything to what other programs use", () => {
     const env = { PGHOST: "h", PGPORT: "1234", PGUSER: "u", PGPASSWORD: "p", PGDATABASE: "d", PGSSLMODE: "disable" };
-    const { host, port, user, password, database, schema, ssl } = target("postgres://", env);
-    expect([host, port, user, password, database, schema, ssl]).toEqual(["h", 1_234, "u", "p", "d", "lease", false]);
+    const { host, port, user, password, database, schema, tls } = target("postgres://", env);
+    expect([host, port, user, password, database, schema]).toEqual(["h", 1_234, "u", "p", "d", "lease"]);
+    expect(tls.mode).toBe("disable");
   });
 
   test("comes before what other programs use", () => {
@@ -53,13 +63,39 @@ describe("a store's URL", () => {
 
   test("can name a socket's folder", () => {
     const found = target("postgres://me@/db?host=/run/postgresql");
-    expect(found).toMatchObject({ host: "/run/postgresql", ssl: false });
+    expect(found).toMatchObject({ host: "/run/postgresql" });
     expect(found.location).toBe("postgres://me@/db?host=/run/postgresql");
   });
 
   test("can name an address in brackets", () => {
     expect(target("postgres://me@[::1]:7/db")).toMatchObject({ host: "::1", port: 7 });
     expect(target("postgres://me@[::1]:7/db").location).toBe("postgres://me@[::1]:7/db");
+  });
+
+  test("can name several hosts, each with its port or that of all", () => {
+    expect(places("postgres://me@a:1,b,[::1]:3/db")).toEqual(["a 1", "b 5432", "::1 3"]);
+    expect(places("postgres://me@a,b/db", { PGPORT: "7" })).toEqual(["a 7", "b 7"]);
+    expect(places("postgres://me@/db?host=a,b&port=1,2")).toEqual(["a 1", "b 2"]);
+    expect(places("postgres://", { PGHOST: "a,b", PGPORT: "1,2" })).toEqual(["a 1", "b 2"]);
+    expect(places("postgres://%2Frun%2Fpostgresql/db")).toEqual(["/run/postgresql 5432"]);
+    expect(parseTarget("postgres://me:hush@a:1,b:2/db", NO_HOME).location).toBe("postgres://me@a:1,b:2/db");
+  });
+
+  test("of several hosts means the one that takes writes, unless it says otherwise", () => {
+    const writable = (url: string) => parseTarget(url, NO_HOME).writable;
+    expect(writable("postgres://a/db")).toBe(false);
+    expect(writable("postgres://a,b/db")).toBe(true);
+    expect(writable("postgres://a,b/db?target_session_attrs=any")).toBe(false);
+    expect(writable("postgres://a/db?target_session_attrs=read-write")).toBe(true);
+    expect(parseTarget("postgres://a/db", { ...NO_HOME, PGTARGETSESSIONATTRS: "primary" }).writable).toBe(true);
+  });
+
+  test("has the password of each host from the file", () => {
+    const folder = mkdtempSync(join(tmpdir(), "lease-pgpass-"));
+    writeFileSync(join(folder, ".pgpass"), "a:*:*:*:one\nb:*:*:*:two\n", { mode: 0o600 });
+    const { hosts } = parseTarget("postgres://u@a,b,c/d", { HOME: folder });
+    expect(hosts.map(({ password }) => password)).toEqual(["one", "two", ""]);
+    rmSync(folder, { recursive: true });
   });
 
   test("is printed without its password, and with its schema where that is not the usual one", () => {
@@ -78,6 +114,11 @@ describe("a store's URL", () => {
     [`postgres://me:hush@h/db?schema=${"x".repeat(64)}`, "is not a name"],
     ["postgres://me:hush@h/db?schema=pg_temp", "reserved"],
     ["postgres://me:hush@h/db?sslmode=maybe", "sslmode"],
+    ["postgres://me:hush@h/db?owner=", "is not a name"],
+    ["postgres://me:hush@a:1,b:x/db", "it is not one"],
+    ["postgres://me:hush@a,b,c/db?port=1,2", "3 hosts and 2 ports"],
+    ["postgres://me:hush@a/db?target_session_attrs=standby", "target_session_attrs"],
+    ["postgres://me:hush@a/db?sslmode=require&sslrootcert=system", "too weak"],
     ["postgres://me:hush@h/db?sslmode=verify-full&sslrootcert=/nowhere", "sslrootcert can't be read"],
     ["postgres://me:hu%sh@h/db", "write %25"],
   ])("that can't be used is refused without being repeated: %s", (url, why) => {
@@ -86,12 +127,30 @@ describe("a store's URL", () => {
   });
 
   test("asks for encryption as libpq does", () => {
-    const ssl = (mode: string) => target(`postgres://h/db?sslmode=${mode}`).ssl;
-    expect(ssl("prefer")).toBe("prefer");
-    expect(ssl("allow")).toBe("prefer");
-    expect(ssl("require")).toBe("require");
-    expect(ssl("verify-full")).toEqual({});
-    expect(ssl("verify-ca")).toMatchObject({ checkServerIdentity: expect.any(Function) });
+    const folder = mkdtempSync(join(tmpdir(), "lease-root-"));
+    const root = join(folder, "root.crt");
+    writeFileSync(root, "certificate");
+    const tls = (query: string, env = {}) => target(`postgres://h/db?${query}`, env).tls;
+    expect(tls("")).toEqual({ mode: "prefer", asked: false, verify: false, files: {} });
+    expect(tls("sslmode=require").verify).toBe(false);
+    expect(tls(`sslmode=require&sslrootcert=${root}`)).toMatchObject({ verify: true, files: { ca: "certificate" } });
+    expect(tls("sslmode=verify-ca").verify).toBe(true);
+    expect(tls("sslrootcert=system")).toEqual({ mode: "verify-full", asked: false, verify: true, files: {} });
+    mkdirSync(join(folder, ".postgresql"));
+    copyFileSync(root, join(folder, ".postgresql/root.crt"));
+    expect(tls("sslmode=require", { HOME: folder })).toMatchObject({ verify: true, files: { ca: "certificate" } });
+    rmSync(folder, { recursive: true });
+  });
+
+  test("takes no key that others can read", () => {
+    const folder = mkdtempSync(join(tmpdir(), "lease-key-"));
+    const key = join(folder, "client.key");
+    writeFileSync(key, "key", { mode: 0o600 });
+    const url = `postgres://h/db?sslmode=require&sslkey=${key}`;
+    expect(target(url).tls.files.key).toBe("key");
+    chmodSync(key, 0o644);
+    expect(refusal(url)).toContain("can be read by others: chmod 600");
+    rmSync(folder, { recursive: true });
   });
 });
 
@@ -124,7 +183,22 @@ describe("~/.pgpass", () => {
     expect(target("postgres://u:url@h/d", { HOME: folder, PGPASSWORD: "variable" }).password).toBe("url");
     expect(target("postgres://u@h/d", { PGPASSFILE: file }).password).toBe("from the file");
     chmodSync(file, 0o644);
-    expect(target("postgres://u@h/d", { HOME: folder }).password).toBe("");
+    expect(target("postgres://u@h/d", { HOME: folder })).toMatchObject({
+      password: "",
+      remarks: [`${file} is not used: others can read it; chmod 600 ${file}`],
+    });
+    // Who needs no password from it is not bothered.
+    expect(target("postgres://u:url@h/d", { HOME: folder }).remarks).toEqual([]);
+    rmSync(folder, { recursive: true });
+  });
+
+  test.skipIf(process.getuid?.() !== 0)("is not read when it belongs to another user", () => {
+    const folder = mkdtempSync(join(tmpdir(), "lease-pgpass-"));
+    const file = join(folder, ".pgpass");
+    writeFileSync(file, "h:5432:d:u:planted\n", { mode: 0o600 });
+    chownSync(file, 65_534, 65_534);
+    const { password, remarks } = target("postgres://u@h/d", { HOME: folder });
+    expect([password, remarks[0]]).toEqual(["", expect.stringContaining("belongs to another user")]);
     rmSync(folder, { recursive: true });
   });
 });

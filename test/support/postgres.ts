@@ -11,6 +11,7 @@ import { tmpdir, userInfo } from "node:os";
 import { basename, dirname, join } from "node:path";
 import process from "node:process";
 import postgres from "postgres";
+import { grantsSql } from "../../src/store/postgres/session/grants.ts";
 
 /** Survives from one test file to the next, as modules do not. */
 const SHARED = "LEASE_TEST_POSTGRES_SHARED";
@@ -151,6 +152,21 @@ export class Schema {
   constructor(server_url: string) {
     this.url = `${server_url}?schema=${this.name}`;
     this.sql = postgres(server_url, { max: 1, onnotice: () => {} });
+  }
+
+  /**
+   * Gives a role exactly what `lease doctor --grants` says, and answers how it finds the store: it may read and write,
+   * and make and change nothing.
+   */
+  async grant(role = "lease_runtime"): Promise<string> {
+    const url = new URL(this.url);
+    const owner = url.username;
+    url.username = role;
+    url.searchParams.set("owner", owner);
+    await this.sql.unsafe(grantsSql(url.href, {}));
+    await this.sql.unsafe(`ALTER ROLE ${role} PASSWORD 'secret'`);
+    url.password = "secret";
+    return url.href;
   }
 
   /** From now on the store's clock shows so much more than the server's. */

@@ -15,7 +15,9 @@ const FEW_CONNECTIONS = 10;
 const FACTS = `SELECT current_setting('server_version') AS version,
   (SELECT value FROM lease.meta WHERE name = 'version') AS schema,
   current_setting('synchronous_commit') AS synchronous_commit, current_setting('fsync') AS fsync,
-  current_setting('autovacuum') AS autovacuum, pg_is_in_recovery() AS standby,
+  current_setting('autovacuum') AS autovacuum,
+  (SELECT CASE WHEN ssl THEN 'encrypted, ' || version ELSE 'not encrypted' END FROM pg_stat_ssl
+    WHERE pid = pg_backend_pid()) AS connection, pg_is_in_recovery() AS standby,
   current_setting('max_connections')::int - (SELECT count(*) FROM pg_stat_activity)::int AS connections_left,
   (SELECT coalesce(max(extract(epoch FROM clock_timestamp() - xact_start)) * 1000, 0)::bigint FROM pg_stat_activity
     WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid() AND datname = current_database()) AS oldest_ms,
@@ -46,6 +48,7 @@ const ADVICE = {
 
 interface Facts extends Record<"version" | "schema" | "synchronous_commit" | "fsync" | "autovacuum", string> {
   standby: boolean;
+  connection: string | null;
   connections_left: number;
   oldest_ms: number;
   bytes: number;
@@ -62,6 +65,7 @@ export async function diagnose(db: Connection, schema: string): Promise<Finding[
   const few_dead = dead < MANY_DEAD || dead < live;
   return worstFirst([
     finding("postgresql", facts.version),
+    finding("connection", facts.connection ?? "not known"),
     finding("schema", `${facts.schema} of ${MIGRATIONS.length}`),
     finding("role", standby ? "standby" : "primary", standby ? ADVICE.role : null, "error"),
     durability(facts),

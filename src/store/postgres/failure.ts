@@ -13,12 +13,14 @@ function codes(names: string): ReadonlySet<string> {
 const LOST = codes("CONNECTION_CLOSED CONNECTION_DESTROYED CONNECTION_ENDED ECONNRESET EPIPE ETIMEDOUT");
 const UNREACHABLE = codes("CONNECT_TIMEOUT ECONNREFUSED EHOSTUNREACH ENETUNREACH ENETDOWN EAI_AGAIN ENOTFOUND ENOENT");
 /** The server ends or has not begun: shutdowns, crashes, start-up, too many connections. */
-const SERVER_AWAY = codes("57P01 57P02 57P03 53300 25006");
+const SERVER_AWAY = codes("57P01 57P02 57P03 53300 25006 STANDBY");
 /** Nothing was done, and another look may well help: serialization, deadlock, lock timeout, a key just taken. */
 const COLLIDED = codes("40001 40P01 55P03 23505");
 /** A plan of before a migration by somebody else. */
 const OUTDATED = codes("0A000 26000");
 
+export const NO_RIGHT = "42501";
+export const READ_ONLY = "25006";
 export const UNDEFINED_TABLE = "42P01";
 export const UNDEFINED_SCHEMA = "3F000";
 
@@ -54,8 +56,10 @@ const MEANINGS: Readonly<Record<string, readonly [ErrorCode, string]>> = {
   "28P01": ["store_path", "refuses the password: put it into the URL, PGPASSWORD or ~/.pgpass"],
   "28000": ["store_path", "does not let this user in: check the user's name and pg_hba.conf"],
   "3D000": ["store_path", "does not exist: create it with `createdb`, or name another database"],
-  "42501": ["store_readonly", "does not let this user do that: grant it the rights on the schema and its tables"],
+  "42501": ["store_readonly", "does not let this user do that: `lease doctor --grants` prints the rights it needs"],
   "25006": ["store_readonly", "is read-only: is it a standby? Name the primary"],
+  STANDBY: ["store_readonly", "takes no writes: it is a standby that nobody has promoted; name the primary"],
+  NO_TLS: ["store_untrusted", "does not encrypt, and sslmode insists on it: switch ssl on at the server"],
   "53100": ["store_full", "can't grow: the disk is full; free some space and try again"],
   "53300": ["store_busy", "has no connection left: raise max_connections, or stop something"],
   "55P03": ["store_busy", "is locked: look at pg_locks for who holds it"],

@@ -16,6 +16,7 @@ import type { GenericSchema } from "valibot";
 import { LeaseError } from "../../core/errors.ts";
 import { fromJson } from "../shared/rows.ts";
 import type { Connection, Session } from "./session/session.ts";
+import type { Place } from "./session/trust.ts";
 import type { Target } from "./session/url.ts";
 import { SQL } from "./statements.ts";
 
@@ -121,7 +122,7 @@ export async function versionOf(db: Connection): Promise<number | null> {
 }
 
 /** Brings the schema of a store to this version, under a lock. */
-export async function migrate(session: Session, { schema, location }: Target): Promise<void> {
+export async function migrate(session: Session, { schema, location }: Target, place: Place): Promise<void> {
   const name = `"${schema.replaceAll('"', '""')}"`;
   await session.transaction(async (db) => {
     // Whoever comes second finds the work done.
@@ -133,7 +134,8 @@ export async function migrate(session: Session, { schema, location }: Target): P
       throw new LeaseError("store_newer", `store ${location} ${found}: use a newer lease`);
     }
     if (version === 0) await refuseForeign(db, schema, location);
-    if (version === 0) await db.query(`CREATE SCHEMA IF NOT EXISTS ${name}`);
+    // Whoever made it for us need not have let us make others.
+    if (version === 0 && !place.found) await db.query(`CREATE SCHEMA IF NOT EXISTS ${name}`);
     for (const step of MIGRATIONS.slice(version)) await db.script(step);
     await db.query(SQL.setMeta, ["version", String(MIGRATIONS.length)]);
   });

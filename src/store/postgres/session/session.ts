@@ -11,8 +11,9 @@ import { Socket } from "node:net";
 import postgres from "postgres";
 import { sleep, type Clock, type Random } from "../../../core/clock.ts";
 import type { SqlRow, SqlValue } from "../../../platform/platform.ts";
-import { explain, isConnectionLoss, isPassing, isUncertain, uncertain } from "../failure.ts";
-import { toList } from "./arrays.ts";
+import { READ_ONLY, codeOf, explain, isConnectionLoss, isPassing, isUncertain, uncertain } from "../failure.ts";
+import { TYPES, bound } from "./cells.ts";
+import { Hosts, lost, type Way } from "./hosts.ts";
 import type { Target } from "./url.ts";
 
 export type Scalar = SqlValue | boolean;
@@ -41,6 +42,8 @@ function sessionOptions(answer_timeout_ms: number): string {
     `statement_timeout=${statement_timeout_ms}`,
     `lock_timeout=${Math.floor(statement_timeout_ms / 3)}`,
     `idle_in_transaction_session_timeout=${2 * answer_timeout_ms}`,
+    // Whatever the role or the database is set to: what we say is done is on disk.
+    "synchronous_commit=on",
     "bytea_output=hex",
     "jit=off",
     "enable_seqscan=off",
@@ -51,33 +54,6 @@ function sessionOptions(answer_timeout_ms: number): string {
     .join(" ");
 }
 
-/**
- * PostgreSQL has no NUL in texts, and what a program prints may hold one: two noncharacters stand for it, M Z. A text
- * that holds these itself gets an E between them, and one more if it has some there. All other texts are stored as they
- * are, a lone M too: so names compare with what anybody else wrote, and what an earlier version wrote stays readable.
- * Nothing of this is a character of an array's or of JSON's own, so it may be done to any text and to a list of them.
- */
-const NUL = "\0";
-const [M, E, Z] = ["\uFFFF", "\uFDD1", "\uFDD0"];
-const UNSTORABLE = new RegExp(`${NUL}|${M}(?=${E}*${Z})`, "g");
-const STAND_IN = new RegExp(`${M}(${E}*)${Z}`, "g");
-
-function withoutNul(text: string): string {
-  if (!text.includes(NUL) && !text.includes(M)) return text;
-  return text.replaceAll(UNSTORABLE, (found) => (found === NUL ? M + Z : M + E));
-}
-
-function withNul(text: string): string {
-  if (!text.includes(M)) return text;
-  return text.replaceAll(STAND_IN, (_, escapes: string) => (escapes === "" ? NUL : M + escapes.slice(E.length) + Z));
-}
-
-const TYPES = {
-  text: { to: 25, from: [25], parse: withNul, serialize: (value: unknown) => String(value) },
-  // Times and ids stay far below 2^53.
-  bigint: { to: 20, from: [20, 1700], parse: Number, serialize: (value: unknown) => String(value) },
-};
-
 interface Listener {
   onNotify: (payload: string) => void;
   onLost: () => void;
@@ -86,20 +62,28 @@ interface Listener {
 /** A client of the driver, for one connection. */
 interface Client {
   sql: postgres.Sql;
-  socket: Socket | null;
+  /** All that were opened on the way. */
+  sockets: Socket[];
+  /** Null: there is no connection yet. */
+  way: Way | null;
+  given_up: boolean;
+  begun: boolean;
 }
 
 class Link implements Connection {
   readonly #target: Target;
+  readonly #hosts: Hosts;
   readonly #answer_timeout_ms: number;
   readonly #listener: Listener | null;
   /** Statements with the schema of the store in them. */
   readonly #texts = new Map<string, string>();
   #client: Client;
   #waiting = 0;
+  #begin: string | null = null;
 
-  constructor(target: Target, answer_timeout_ms: number, listener: Listener | null) {
+  constructor(target: Target, hosts: Hosts, answer_timeout_ms: number, listener: Listener | null) {
     this.#target = target;
+    this.#hosts = hosts;
     this.#answer_timeout_ms = answer_timeout_ms;
     this.#listener = listener;
     this.#client = this.#newClient();
@@ -110,9 +94,14 @@ class Link implements Connection {
     return this.#waiting > 0;
   }
 
-  /** As the server calls it at the start of the session; empty before the first answer. */
-  get server_version(): string {
-    return String(this.#client.sql.parameters["server_version"] ?? "");
+  /** As the server says at the start of the session; empty before the first answer. */
+  get server(): { version: string; encoding: string } {
+    const { server_version = "", server_encoding = "" } = this.#client.sql.parameters;
+    return { version: String(server_version), encoding: String(server_encoding) };
+  }
+
+  beginWith(statement: string): void {
+    this.#begin = statement;
   }
 
   query<R = SqlRow>(text: string, params?: readonly Param[]): Promise<R[]> {
@@ -148,9 +137,9 @@ class Link implements Connection {
   }
 
   async end(): Promise<void> {
-    const { sql, socket } = this.#client;
-    await sql.end({ timeout: 1 });
-    socket?.destroy();
+    const client = this.#client;
+    await client.sql.end({ timeout: 1 });
+    giveUp(client);
   }
 
   /** `sql` is that of a transaction, if there is one. */
@@ -186,13 +175,22 @@ class Link implements Connection {
   async #asking<T>(client: Client, ask: () => Promise<T>): Promise<T> {
     this.#waiting += 1;
     try {
+      this.#beginOn(client);
       return await ask();
     } catch (error) {
       if (isConnectionLoss(error)) this.#replace(client);
+      if (codeOf(error) === READ_ONLY && client.way !== null) this.#hosts.leave(client.way.host);
       throw error;
     } finally {
       this.#waiting -= 1;
     }
+  }
+
+  /** Goes out ahead of what is asked. */
+  #beginOn(client: Client): void {
+    if (this.#begin === null || client.begun) return;
+    client.begun = true;
+    client.sql.unsafe(this.#begin).then(undefined, () => {});
   }
 
   #watch(client: Client): () => void {
@@ -207,20 +205,29 @@ class Link implements Connection {
   #replace(client: Client): void {
     if (client !== this.#client) return;
     this.#client = this.#newClient();
-    client.socket?.destroy();
+    giveUp(client);
     client.sql.end({ timeout: 0 }).catch(() => {});
+  }
+
+  /** It says so before it takes the first statement. */
+  #refuseStandby(client: Client): void {
+    if (client.way === null) return;
+    this.#hosts.leave(client.way.host);
+    client.way.socket.destroy(lost("STANDBY"));
   }
 
   #newClient(): Client {
     const target = this.#target;
-    const client: Client = { sql: null as unknown as postgres.Sql, socket: null };
+    const fresh = { sockets: [], way: null, given_up: false, begun: false };
+    const client: Client = { sql: null as unknown as postgres.Sql, ...fresh };
     const settings = {
-      host: target.host,
-      port: target.port,
+      // Which host it is, and whether that is encrypted, is the socket's affair.
+      host: "localhost",
+      port: 0,
+      ssl: false,
       database: target.database,
       username: target.user,
-      password: target.password,
-      ssl: target.ssl,
+      password: () => client.way?.host.password ?? "",
       max: 1,
       prepare: true,
       fetch_types: false,
@@ -231,58 +238,41 @@ class Link implements Connection {
       types: TYPES,
       onnotice: () => {},
       onnotify: (_channel: string, payload: string) => this.#listener?.onNotify(payload),
+      onparameter: (name: string, value: string) => {
+        if (name === "in_hot_standby" && value === "on" && target.writable) this.#refuseStandby(client);
+      },
       onclose: () => {
         this.#replace(client);
         this.#listener?.onLost();
       },
-      socket: () => openSocket(client, target),
+      socket: () => openSocket(client, this.#hosts),
     };
     client.sql = postgres(settings as unknown as postgres.Options<Record<string, never>>) as unknown as postgres.Sql;
     return client;
   }
 }
 
-/** Connects, and hands out a socket in any case: the driver never recovers from a failure here. */
-async function openSocket(client: Client, target: Target): Promise<Socket> {
-  const again = client.socket !== null;
-  const socket = new Socket();
-  client.socket = socket;
-  const failure = again ? lost("ECONNRESET") : await connected(socket, target);
-  if (failure === null) return Object.assign(socket, { host: target.host, port: target.port });
-  const dead = new Socket();
-  setImmediate(() => dead.destroy(failure));
-  return dead;
+/** A socket in any case: the driver never recovers from a failure here. */
+async function openSocket(client: Client, hosts: Hosts): Promise<Socket> {
+  try {
+    // It is not to connect again: a client that was lost is replaced.
+    if (client.way !== null) throw lost("ECONNRESET");
+    client.way = await hosts.connect((socket) => {
+      client.sockets.push(socket);
+      return !client.given_up;
+    });
+    client.sockets.push(client.way.socket);
+    return client.way.socket;
+  } catch (failure) {
+    const dead = new Socket();
+    setImmediate(() => dead.destroy(failure as Error));
+    return dead;
+  }
 }
 
-function lost(code: string): Error {
-  return Object.assign(new Error("the connection was lost"), { code });
-}
-
-function connected(socket: Socket, { host, port, connect_timeout_ms }: Target): Promise<Error | null> {
-  return new Promise((resolve) => {
-    const done = (failure: Error | null) => {
-      clearTimeout(timer);
-      socket.removeAllListeners();
-      // One that failed may have more to say, to nobody.
-      if (failure !== null) socket.on("error", () => {});
-      resolve(failure);
-    };
-    const timer = setTimeout(() => {
-      done(lost("CONNECT_TIMEOUT"));
-      socket.destroy();
-    }, connect_timeout_ms);
-    socket.once("connect", () => done(null));
-    socket.once("error", done);
-    socket.once("close", () => done(lost("ECONNRESET")));
-    socket.setNoDelay(true);
-    if (host.startsWith("/")) socket.connect(`${host}/.s.PGSQL.${port}`);
-    else socket.connect(port, host);
-  });
-}
-
-function bound(param: Param): Scalar {
-  const value = Array.isArray(param) ? toList(param) : (param as Scalar);
-  return typeof value === "string" ? withoutNul(value) : value;
+function giveUp(client: Client): void {
+  client.given_up = true;
+  for (const socket of client.sockets) socket.destroy();
 }
 
 export interface SessionOptions {
@@ -292,6 +282,8 @@ export interface SessionOptions {
   retry_limit_ms?: number;
   /** How long an answer may take; for tests of peers that give none. */
   answer_timeout_ms?: number;
+  /** What whoever asked for the store should know. */
+  notice?: (text: string) => void;
 }
 
 export interface CallOptions {
@@ -309,24 +301,35 @@ export class Session {
   readonly location: string;
   readonly #target: Target;
   readonly #options: SessionOptions;
+  readonly #hosts: Hosts;
   readonly #first: Link;
   #second: Link | null = null;
+  #begin: string | null = null;
   #closed = false;
 
   constructor(target: Target, options: SessionOptions) {
     this.location = target.location;
     this.#target = target;
     this.#options = options;
+    this.#hosts = new Hosts(target, options.notice ?? (() => {}));
     this.#first = this.link();
   }
 
-  get server_version(): string {
-    return this.#first.server_version;
+  get server(): { version: string; encoding: string } {
+    return this.#first.server;
+  }
+
+  /** Every connection, of now and later, begins with this: for what a pooler in between keeps from the server. */
+  beginWith(statement: string): void {
+    this.#begin = statement;
+    this.#first.beginWith(statement);
   }
 
   /** A connection of one's own. */
   link(listener: Listener | null = null): Link {
-    return new Link(this.#target, this.#options.answer_timeout_ms ?? ANSWER_TIMEOUT_MS, listener);
+    const link = new Link(this.#target, this.#hosts, this.#options.answer_timeout_ms ?? ANSWER_TIMEOUT_MS, listener);
+    if (this.#begin !== null) link.beginWith(this.#begin);
+    return link;
   }
 
   /** `again`: an earlier try may have been carried out. */
@@ -338,12 +341,14 @@ export class Session {
     return this.#retrying((link, again) => link.transaction((connection) => work(connection, again)), options);
   }
 
-  /** One try, on the first link: at the start a database that is not there is an answer. */
+  /** One try with each host, on the first link: at the start a database that is not there is an answer. */
   async first<T>(work: (link: Link) => Promise<T>): Promise<T> {
-    try {
-      return await work(this.#first);
-    } catch (error) {
-      throw explain(error, this.location);
+    for (let left = this.#target.hosts.length - 1; ; left--) {
+      try {
+        return await work(this.#first);
+      } catch (error) {
+        if (left === 0 || !isConnectionLoss(error)) throw explain(error, this.location);
+      }
     }
   }
 

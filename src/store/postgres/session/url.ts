@@ -1,40 +1,49 @@
 /**
- * postgres://user:password@host:port/database?schema=lease&sslmode=require → where to connect and how.
+ * postgres://user:password@host:port,host:port/database?schema=lease&sslmode=require → where to connect and how.
  *
  * What the URL leaves out comes from the variables that every PostgreSQL program knows (PGHOST, PGPORT, PGUSER,
  * PGPASSWORD, PGDATABASE, PGSSLMODE …) and from ~/.pgpass. The password appears in nothing that is printed.
  */
 
-import { readFileSync, statSync } from "node:fs";
-import { homedir, userInfo } from "node:os";
-import { join } from "node:path";
-import type { ConnectionOptions } from "node:tls";
+import { userInfo } from "node:os";
 import { parseDuration } from "../../../core/duration.ts";
-import { LeaseError, errorText } from "../../../core/errors.ts";
+import { LeaseError } from "../../../core/errors.ts";
+import { PasswordFile, type LibpqVariables } from "./password.ts";
+import { readTls, type Tls } from "./tls.ts";
 
-type Env = Readonly<Record<string, string | undefined>>;
-
-export interface Who {
+export interface Host {
+  /** A name, an address, or the folder of a socket. */
   host: string;
   port: number;
-  database: string;
-  user: string;
+  password: string;
 }
 
-export interface Target extends Who {
-  password: string;
-  ssl: false | "prefer" | "require" | ConnectionOptions;
+export interface Target {
+  /** In the order in which they are tried; at least one. */
+  hosts: readonly Host[];
+  /** Only a host that takes writes will do. */
+  writable: boolean;
+  database: string;
+  user: string;
+  tls: Tls;
   schema: string;
+  /** Whose schema it may be, beside our own; null: nobody's. */
+  owner: string | null;
   application_name: string;
   connect_timeout_ms: number;
   /** Safe to print. */
   location: string;
+  /** What whoever gave it should know. */
+  remarks: readonly string[];
 }
 
 /** What the URL can say, and the variables that say it where that does not. */
 const PARAMETERS = {
   schema: null,
+  owner: null,
   host: "PGHOST",
+  port: "PGPORT",
+  target_session_attrs: "PGTARGETSESSIONATTRS",
   sslmode: "PGSSLMODE",
   sslrootcert: "PGSSLROOTCERT",
   sslcert: "PGSSLCERT",
@@ -43,47 +52,101 @@ const PARAMETERS = {
   application_name: "PGAPPNAME",
 } as const;
 
-type Setting = (name: Exclude<keyof typeof PARAMETERS, "schema">) => string | undefined;
 const DEFAULT_SCHEMA = "lease";
-const DEFAULT_PORT = 5432;
+const DEFAULT_PORT = "5432";
 const DEFAULT_CONNECT_TIMEOUT = "10s";
+/** With others to turn to, one that gives no answer is given up earlier. */
+const ONE_OF_SEVERAL_TIMEOUT = "3s";
 
 /** PostgreSQL cuts longer names off, and two stores would become one. */
 const NAME_LIMIT = 63;
 
-export function parseTarget(text: string, env: Env): Target {
-  const url = parse(text);
+export function parseTarget(text: string, env: LibpqVariables): Target {
+  const { url, authority } = parse(text);
   const given = parameters(url);
-  const setting: Setting = (name) => nonEmpty(given.get(name)) ?? nonEmpty(env[PARAMETERS[name]]);
-  const named = url.hostname === NO_HOST ? "" : decode(url.hostname.replace(/^\[|\]$/g, ""));
-  const host = named || (setting("host") ?? "localhost");
-  const port = Number(url.port || nonEmpty(env["PGPORT"]) || DEFAULT_PORT);
+  const setting = (name: keyof typeof PARAMETERS) => {
+    const variable = PARAMETERS[name];
+    return nonEmpty(given.get(name)) ?? (variable === null ? undefined : nonEmpty(env[variable]));
+  };
+  const places = placesOf(authority, setting("host"), setting("port"));
+  const several = places.length > 1;
   const user = decode(url.username) || (nonEmpty(env["PGUSER"]) ?? userInfo().username);
   const database = decode(url.pathname.slice(1)) || (nonEmpty(env["PGDATABASE"]) ?? user);
-  if (!Number.isInteger(port) || port < 1 || port > 65_535) refuse(`port ${port} is not one: use 1 to 65535`);
-  const schema = schemaOf(given.get("schema"));
-  const who = { host, port, database, user };
+  const schema = nameOf("schema", given.get("schema") ?? DEFAULT_SCHEMA);
+  const said = decode(url.password) || nonEmpty(env["PGPASSWORD"]);
+  const file = new PasswordFile(env);
+  const problem = said === undefined ? file.problem() : null;
+  const find = (place: Place) => said ?? file.find({ ...place, database, user }) ?? "";
   return {
-    ...who,
-    password: decode(url.password) || (nonEmpty(env["PGPASSWORD"]) ?? passwordFromFile(env, who) ?? ""),
-    ssl: sslOf(setting, host),
+    hosts: places.map((place) => ({ ...place, password: find(place) })),
+    writable: isWritable(setting("target_session_attrs"), several),
+    database,
+    user,
+    tls: readTls(setting, env, refuse),
     schema,
+    owner: given.has("owner") ? nameOf("owner", given.get("owner") ?? "") : null,
     application_name: setting("application_name") ?? "lease",
-    connect_timeout_ms: timeoutOf(setting("connect_timeout")),
-    location: printable(who, schema),
+    connect_timeout_ms: timeoutOf(
+      setting("connect_timeout") ?? (several ? ONE_OF_SEVERAL_TIMEOUT : DEFAULT_CONNECT_TIMEOUT),
+    ),
+    location: printable(places, { user, database, schema }),
+    remarks: problem === null ? [] : [problem],
   };
 }
 
-/** Stands for a host that a URL with a user leaves out, which only PostgreSQL allows. */
-const NO_HOST = "no-host.invalid";
+/** Stands for the hosts: there may be several or none, which only PostgreSQL allows. */
+const SOME_HOST = "host.invalid";
 
-function parse(text: string): URL {
+function parse(text: string): { url: URL; authority: string } {
+  const [, scheme = "", authority = "", rest = ""] = /^([a-z]+:\/\/)([^/?#]*)(.*)$/is.exec(text) ?? [];
+  const at = authority.lastIndexOf("@") + 1;
   try {
-    return new URL(text.replace(/^([a-z]+:\/\/[^/?#]*@)(?=[/?#]|$)/i, `$1${NO_HOST}`));
+    const url = new URL(`${scheme}${authority.slice(0, at)}${SOME_HOST}${rest}`);
+    return { url, authority: authority.slice(at) };
   } catch {
-    // The text itself may hold a password.
-    return refuse("it is not one: write postgres://user@host:5432/database");
+    return refuse(NOT_ONE);
   }
+}
+
+/** The text itself may hold a password, and is not repeated. */
+const NOT_ONE = "it is not one: write postgres://user@host:5432/database";
+
+type Place = Pick<Host, "host" | "port">;
+
+/** Hosts by commas, each with its port or that of all. */
+function placesOf(authority: string, hosts: string | undefined, ports: string | undefined): Place[] {
+  const named = authority === "" ? [] : authority.split(",").map(splitPlace);
+  const usual = hosts?.split(",").map((host) => ({ host, port: "" })) ?? [];
+  const found = named.every(({ host }) => host === "") ? [...usual] : named;
+  if (found.length === 0) found.push({ host: "", port: named[0]?.port ?? "" });
+  const given = ports?.split(",") ?? [];
+  if (given.length > 1 && given.length !== found.length)
+    refuse(`it has ${found.length} hosts and ${given.length} ports`);
+  return found.map(({ host, port }, index) => ({
+    host: host || "localhost",
+    port: portOf(port || (given[given.length === 1 ? 0 : index] ?? "") || DEFAULT_PORT),
+  }));
+}
+
+function splitPlace(text: string): { host: string; port: string } {
+  const match = /^(?:\[([^\]]*)\]|([^:]*))(?::(\d*))?$/.exec(text);
+  if (match === null) return refuse(NOT_ONE);
+  return { host: decode(match[1] ?? match[2] ?? ""), port: match[3] ?? "" };
+}
+
+function portOf(text: string): number {
+  const port = /^\d+$/.test(text) ? Number(text) : Number.NaN;
+  if (!(port >= 1 && port <= 65_535)) refuse(`port ${text} is not one: use 1 to 65535`);
+  return port;
+}
+
+const ATTRIBUTES = ["any", "read-write", "primary"];
+
+/** A store is there to be written: of several hosts the one that takes writes is meant, unless somebody says `any`. */
+function isWritable(given: string | undefined, several: boolean): boolean {
+  if (given === undefined) return several;
+  if (ATTRIBUTES.includes(given)) return given !== "any";
+  return refuse(`target_session_attrs "${given}" is none that a store can have: there are ${ATTRIBUTES.join(", ")}`);
 }
 
 function parameters(url: URL): ReadonlyMap<string, string> {
@@ -97,55 +160,32 @@ function parameters(url: URL): ReadonlyMap<string, string> {
   return found;
 }
 
-function schemaOf(given: string | undefined): string {
-  const schema = given ?? DEFAULT_SCHEMA;
-  if (schema === "" || schema.length > NAME_LIMIT || !/^[\p{L}_][\p{L}\p{N}_$-]*$/u.test(schema)) {
-    refuse(`schema "${schema}" is not a name: begin with a letter, then letters, digits, _, - or $, at most 63`);
+function nameOf(what: string, name: string): string {
+  if (name === "" || name.length > NAME_LIMIT || !/^[\p{L}_][\p{L}\p{N}_$-]*$/u.test(name)) {
+    refuse(`${what} "${name}" is not a name: begin with a letter, then letters, digits, _, - or $, at most 63`);
   }
-  if (/^pg_/i.test(schema)) refuse(`schema "${schema}" is PostgreSQL's own: names with pg_ are reserved`);
-  return schema;
-}
-
-const SSL_MODES = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"];
-
-/** As libpq understands the modes: only the last two check who answers. */
-function sslOf(setting: Setting, host: string): Target["ssl"] {
-  const mode = setting("sslmode") ?? "prefer";
-  if (!SSL_MODES.includes(mode)) refuse(`sslmode "${mode}" is not one: there are ${SSL_MODES.join(", ")}`);
-  if (mode === "disable" || host.startsWith("/")) return false;
-  const pem = (field: string, name: "sslrootcert" | "sslcert" | "sslkey") => {
-    const path = setting(name);
-    return path === undefined || (field === "ca" && path === "system") ? {} : { [field]: readPem(path, name) };
-  };
-  const own: ConnectionOptions = { ...pem("ca", "sslrootcert"), ...pem("cert", "sslcert"), ...pem("key", "sslkey") };
-  if (mode === "verify-full") return own;
-  if (mode === "verify-ca") return { ...own, checkServerIdentity: () => undefined };
-  if (mode === "require") return Object.keys(own).length === 0 ? "require" : { ...own, rejectUnauthorized: false };
-  return "prefer";
-}
-
-function readPem(path: string, name: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch (error) {
-    return refuse(`${name} can't be read: ${errorText(error)}`);
-  }
+  if (/^pg_/i.test(name)) refuse(`${what} "${name}" is PostgreSQL's own: names with pg_ are reserved`);
+  return name;
 }
 
 /** Bare numbers are seconds, as everywhere in PostgreSQL. */
-function timeoutOf(given: string | undefined): number {
-  const text = given ?? DEFAULT_CONNECT_TIMEOUT;
+function timeoutOf(text: string): number {
   return parseDuration(/^\d+$/.test(text) ? `${text}s` : text, "connect_timeout");
 }
 
-function printable({ host, port, database, user }: Who, schema: string): string {
-  const local = host.startsWith("/");
-  const at = local ? "" : `${host.includes(":") ? `[${host}]` : host}:${port}`;
+type Names = Pick<Target, "user" | "database" | "schema">;
+
+function printable(places: readonly Place[], { user, database, schema }: Names): string {
+  const local = places.every(({ host }) => host.startsWith("/"));
+  const names = places.map(({ host, port }) => {
+    const name = host.startsWith("/") ? encodeURIComponent(host) : host;
+    return `${name.includes(":") ? `[${name}]` : name}:${port}`;
+  });
   const query = [
-    ...(local ? [`host=${host}`] : []),
+    ...(local ? [`host=${places.map(({ host }) => host).join(",")}`] : []),
     ...(schema === DEFAULT_SCHEMA ? [] : [`schema=${encodeURIComponent(schema)}`]),
   ];
-  const where = `postgres://${encodeURIComponent(user)}@${at}/${encodeURIComponent(database)}`;
+  const where = `postgres://${encodeURIComponent(user)}@${local ? "" : names.join(",")}/${encodeURIComponent(database)}`;
   return query.length === 0 ? where : `${where}?${query.join("&")}`;
 }
 
@@ -163,42 +203,4 @@ function nonEmpty(value: string | undefined): string | undefined {
 
 function refuse(why: string): never {
   throw new LeaseError("usage", `the store's URL can't be used: ${why}`);
-}
-
-/** From ~/.pgpass or PGPASSFILE, as libpq reads them: `host:port:database:user:password`, the first match wins. */
-function passwordFromFile(env: Env, who: Who): string | null {
-  const path = env["PGPASSFILE"] || join(env["HOME"] || homedir(), ".pgpass");
-  try {
-    // One that others can read is ignored, as libpq does: who can read it could have written it.
-    return (statSync(path).mode & 0o077) === 0 ? findPassword(readFileSync(path, "utf8"), who) : null;
-  } catch {
-    return null;
-  }
-}
-
-export function findPassword(text: string, who: Who): string | null {
-  // A socket's folder counts as this machine.
-  const host = who.host.startsWith("/") ? "localhost" : who.host;
-  const wanted = [host, String(who.port), who.database, who.user];
-  for (const line of text.split(/\r?\n/)) {
-    if (line === "" || line.startsWith("#")) continue;
-    const fields = split(line);
-    if (wanted.every((value, index) => fields[index] === "*" || fields[index] === value)) return fields[4] ?? null;
-  }
-  return null;
-}
-
-/** Colons and backslashes inside a field are written with a backslash before them. */
-function split(line: string): string[] {
-  const fields: string[] = [];
-  let field = "";
-  for (let at = 0; at < line.length; at++) {
-    if (line[at] === "\\" && at + 1 < line.length) field += line[++at];
-    else if (line[at] !== ":" || fields.length === 4) field += line[at];
-    else {
-      fields.push(field);
-      field = "";
-    }
-  }
-  return [...fields, field];
 }
