@@ -9,6 +9,7 @@ import { checkName } from "../core/check_job.ts";
 import type { Scaling } from "../core/scaling.ts";
 import { COUNT, DURATION, FOLDER, GRACE, integer, LEASE, NAME, QUEUE, TASK } from "../core/values.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
+import { checkLogFolder } from "../runner/log/file.ts";
 import { WorkerPool } from "../worker/pool.ts";
 import { whatIsLeft } from "../worker/until_empty.ts";
 import type { Report } from "../core/report.ts";
@@ -103,6 +104,7 @@ export default command({
     const scaling = scalingOf(args);
     const queues = lists.queue.flatMap((names) => names.split(","));
     for (const queue of queues) checkName("queue", queue);
+    if (args.log_dir !== undefined) checkLogFolder(args.log_dir);
     const ends = args.once || args.until_empty || max_jobs !== null;
     return withStore(args, io, { create: true }, async ({ store, store_url }) => {
       const named = queues.includes("*") ? null : queues.length === 0 ? [DEFAULT_QUEUE] : queues;

@@ -1,7 +1,18 @@
 import { afterAll, describe, expect, test } from "bun:test";
-import { readFileSync, rmSync, statSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import {
+  chmodSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
-import { LogFile } from "../../../src/runner/log/file.ts";
+import { checkLogFolder, LogFile } from "../../../src/runner/log/file.ts";
 import { temporaryFolder } from "../../leasing/fixture.ts";
 
 const folder = temporaryFolder();
@@ -43,6 +54,41 @@ describe("a log file", () => {
     const below = join(folder, "a", "b");
     new LogFile(below, 4, 1, ["true"]).close("end");
     expect([statSync(below).mode & 0o777, statSync(join(below, "4.1.log")).mode & 0o777]).toEqual([0o700, 0o600]);
+  });
+
+  test("is written anew where an earlier store had a job of that number", () => {
+    writeFileSync(join(folder, "6.1.log"), "an older and longer one\n".repeat(9), { mode: 0o644 });
+    new LogFile(folder, 6, 1, ["true"]).close("end");
+    expect([read("6.1.log"), statSync(join(folder, "6.1.log")).mode & 0o777]).toEqual(["$ true\n[end]\n", 0o600]);
+  });
+
+  test("does not go where somebody's link leads, nor into a pipe, nor into what has a second name", () => {
+    const failures: unknown[] = [];
+    const write = (job: number) => {
+      const file = new LogFile(folder, job, 1, ["true"], (error) => failures.push(error));
+      file.write(bytes("secret\n"));
+      file.close("end");
+    };
+    writeFileSync(join(folder, "private"), "precious");
+    symlinkSync(join(folder, "private"), join(folder, "10.1.log"));
+    symlinkSync(join(folder, "new"), join(folder, "11.1.log"));
+    spawnSync("mkfifo", [join(folder, "12.1.log")]);
+    linkSync(join(folder, "private"), join(folder, "13.1.log"));
+    for (const job of [10, 11, 12, 13]) write(job);
+    expect(failures).toHaveLength(4);
+    expect([read("private"), existsSync(join(folder, "new"))]).toEqual(["precious", false]);
+  });
+
+  test("is not written into a folder that others can write, sticky or not", () => {
+    for (const mode of [0o777, 0o1777, 0o770]) {
+      const shared = join(folder, `shared-${mode}`);
+      mkdirSync(shared);
+      chmodSync(shared, mode);
+      expect(() => checkLogFolder(shared)).toThrow(/can be written by others.*chmod go-w/);
+      const failures: unknown[] = [];
+      new LogFile(shared, 1, 1, ["true"], (error) => failures.push(error)).close("end");
+      expect([failures.length, existsSync(join(shared, "1.1.log"))]).toEqual([1, false]);
+    }
   });
 
   test("of another attempt is another file", () => {
