@@ -1,11 +1,9 @@
 /** `lease checkpoint`: a job notes how far it is, and its next attempt reads the last note. */
 
+import { checkCheckpoint, CHECKPOINT_LIMIT_BYTES } from "../core/check_job.ts";
 import { LeaseError } from "../core/errors.ts";
 import { command } from "../cli/command.ts";
 import { leaseLost, ownJob, readStdin, withStore } from "../cli/io.ts";
-
-/** The next attempt gets it in its environment, where no variable can be longer than 128 KiB on Linux. */
-const LIMIT_BYTES = 64 * 1024;
 
 export default command({
   meta: { name: "checkpoint", description: "From inside a job: note how far it is, for its next attempt" },
@@ -23,9 +21,9 @@ export default command({
   ],
   run: async ({ args, rest, io }) => {
     const { id, token } = ownJob(io.env);
-    const text = rest[0] === "-" ? new TextDecoder().decode(await readStdin(LIMIT_BYTES)) : rest[0];
+    const text = rest[0] === "-" ? new TextDecoder().decode(await readStdin(CHECKPOINT_LIMIT_BYTES)) : rest[0];
     if (rest.length > 1) throw new LeaseError("usage", "checkpoint takes one text: quote it");
-    if (text !== undefined) checkText(text);
+    if (text !== undefined) checkCheckpoint(text);
     return withStore(args, io, { create: false }, async ({ store }) => {
       if (text === undefined) {
         const [note] = await store.checkpoints({ job: id, kind: "progress", limit: 1 });
@@ -39,11 +37,3 @@ export default command({
     });
   },
 });
-
-function checkText(text: string): void {
-  if (text.includes("\0")) throw new LeaseError("usage", "a checkpoint can't contain NUL: no variable can hold it");
-  if (new TextEncoder().encode(text).length > LIMIT_BYTES) {
-    const message = "a checkpoint has at most 64 KiB: put the data in a file and note its name";
-    throw new LeaseError("input_too_large", message);
-  }
-}

@@ -37,6 +37,17 @@ export function checkNewJob(job: NewJob): void {
   if (timeout_ms !== null && timeout_ms <= 0) refuse("--timeout must be longer than 0");
 }
 
+/** The next attempt gets it in its environment, where no variable can be longer than 128 KiB on Linux. */
+export const CHECKPOINT_LIMIT_BYTES = 64 * 1024;
+
+export function checkCheckpoint(text: string): void {
+  if (text.includes(NUL)) throw new LeaseError("usage", "a checkpoint can't contain NUL: no variable can hold it");
+  if (text.length * 3 > CHECKPOINT_LIMIT_BYTES && new TextEncoder().encode(text).length > CHECKPOINT_LIMIT_BYTES) {
+    const message = "a checkpoint has at most 64 KiB: put the data in a file and note its name";
+    throw new LeaseError("input_too_large", message);
+  }
+}
+
 function checkInput(input: Uint8Array): void {
   if (input.length > INPUT_LIMIT_BYTES) {
     const limit = "1 MiB: put it in a file and pass the file's name";

@@ -27,11 +27,12 @@ export interface Finished {
   finished_at_ms: number;
 }
 
-/** Why an attempt ended. `expired`: the lease ran out. `lost`: the holder was proven dead. */
+/** Why an attempt ended. `error`: a handler threw. `expired`: the lease ran out. `lost`: the holder was proven dead. */
 export const CAUSES = [
   "success",
   "exit",
   "signal",
+  "error",
   "timeout",
   "silent",
   "expired",

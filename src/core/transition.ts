@@ -29,6 +29,8 @@ export interface AttemptEnd {
   beats: number;
   /** Of one that was returned: it is not to be granted again before. */
   pause_ms?: number;
+  /** The job says itself that another try would find the same. */
+  final?: boolean;
 }
 
 export type JobEvent =
@@ -100,7 +102,8 @@ function settle(job: Subject, state: Running, ended: AttemptEnd, { now_ms, rando
     return { ...same, state: later, result: job.result };
   }
   const failed = { ...same, failures: failures + 1 };
-  const over = failed.failures > settings.retries || !isRetryable(cause, exit_code, settings);
+  const may_retry = ended.final !== true && isRetryable(cause, exit_code, settings);
+  const over = failed.failures > settings.retries || !may_retry;
   if (over || job.damaged !== undefined) {
     const why = job.damaged ?? (wasLost(cause) ? MAX_RETRIES_EXCEEDED : error);
     return { ...failed, state: { name: "failed", ...finished }, result: { ...result, error: why } };

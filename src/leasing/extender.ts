@@ -17,6 +17,8 @@ export interface LeaseExtenderOptions {
   clock: Clock;
   interval_ms: number;
   enabled?: boolean;
+  /** How long an extension may wait for others to share a commit with. */
+  within_ms?: number;
   onLost?: (lease: Lease, reason: "expired" | "conflict") => void;
   onCancel?: (lease: Lease) => void;
   /** Every failed extension; `in_a_row` counts them. */
@@ -26,6 +28,21 @@ export interface LeaseExtenderOptions {
 /** So many failures in a row are worth telling a person about. */
 export const FAILURES_REPORTED = 3;
 const RETRY_MS = 250;
+/** What a job says about itself is written sooner than its beats, and at most so often. */
+const NOTE_EVERY_MS = 1_000;
+
+/** What a job says about itself. */
+export interface JobNote {
+  progress: number | null;
+  message: string | null;
+}
+
+/** An extender at work on one lease; ends by being called, or at the end of a `using` block. */
+export interface Attached extends Disposable {
+  (): void;
+  /** To be written with the next extension, which comes soon for it. */
+  note(note: JobNote): void;
+}
 
 /** Everything about one lease, so that a late answer about an earlier one can't touch it. */
 interface Attachment {
@@ -35,6 +52,9 @@ interface Attachment {
   unwritten: boolean;
   /** When the next extension may be sent. */
   due_ms: number;
+  note: JobNote | null;
+  /** When one with a note may be sent. */
+  note_due_ms: number;
   sending: boolean;
   failures: number;
   /** Detached, or lost: nothing more is asked for. */
@@ -58,9 +78,9 @@ export class LeaseExtender {
     return this.#extensions;
   }
 
-  /** Extends `lease` on the beats of `heartbeat` until the returned function is called. */
-  attach(lease: Lease, heartbeat: Heartbeat): () => void {
-    if (this.#options.enabled === false) return () => {};
+  /** Extends `lease` on the beats of `heartbeat` until what it returns is called, or disposed of. */
+  attach(lease: Lease, heartbeat: Heartbeat): Attached {
+    if (this.#options.enabled === false) return attached(() => {});
     if (this.#attached !== null) {
       throw new LeaseError(
         "misuse",
@@ -73,6 +93,8 @@ export class LeaseExtender {
       heartbeat,
       unwritten: false,
       due_ms: mono_ms + this.#options.interval_ms,
+      note: null,
+      note_due_ms: 0,
       sending: false,
       failures: 0,
       over: false,
@@ -84,19 +106,30 @@ export class LeaseExtender {
       this.#consider(attachment);
     };
     heartbeat.addCallback(onBeat);
-    return () => {
+    const detach = () => {
       if (this.#attached !== attachment) return;
       heartbeat.removeCallback(onBeat);
+      // What it said last is not lost because it ended right after.
+      if (attachment.note !== null && !attachment.over) this.#send(attachment);
       end(attachment);
       this.#attached = null;
     };
+    return attached(detach, (note) => {
+      if (attachment.over) return;
+      attachment.note = note;
+      attachment.unwritten = true;
+      attachment.cancelTimer?.();
+      attachment.cancelTimer = null;
+      this.#consider(attachment);
+    });
   }
 
   /** Sends what is to be written, now or when it is due. */
   #consider(attachment: Attachment): void {
     const { unwritten, sending, over, cancelTimer } = attachment;
     if (over || sending || !unwritten || cancelTimer !== null) return;
-    const wait_ms = attachment.due_ms - this.#options.clock.mono_ms();
+    const due_ms = attachment.note === null ? attachment.due_ms : Math.min(attachment.due_ms, attachment.note_due_ms);
+    const wait_ms = due_ms - this.#options.clock.mono_ms();
     if (wait_ms <= 0) return this.#send(attachment);
     attachment.cancelTimer = this.#options.clock.after(wait_ms, () => {
       attachment.cancelTimer = null;
@@ -108,9 +141,13 @@ export class LeaseExtender {
     const { lease, heartbeat } = attachment;
     const now_ms = this.#options.clock.mono_ms();
     const beat_age_ms = Math.max(0, Math.round(now_ms - heartbeat.last_beat_ms));
-    const request = { expires_in_ms: lease.lease_ms, beat_age_ms, beats: heartbeat.beats, at_least: true };
+    const { note } = attachment;
+    const beat = { expires_in_ms: lease.lease_ms, beat_age_ms, beats: heartbeat.beats, at_least: true };
+    const request = { ...beat, within_ms: this.#options.within_ms ?? 0, ...note };
     attachment.sending = true;
     attachment.unwritten = false;
+    attachment.note = null;
+    attachment.note_due_ms = now_ms + NOTE_EVERY_MS;
     this.#manager.renew(lease, request).then(
       (answer) => {
         attachment.sending = false;
@@ -118,6 +155,7 @@ export class LeaseExtender {
       },
       (error) => {
         attachment.sending = false;
+        attachment.note ??= note;
         if (!attachment.over) this.#failed(attachment, error);
       },
     );
@@ -139,10 +177,14 @@ export class LeaseExtender {
   #failed(attachment: Attachment, error: unknown): void {
     attachment.unwritten = true;
     attachment.failures += 1;
-    attachment.due_ms = this.#options.clock.mono_ms() + RETRY_MS;
+    attachment.due_ms = attachment.note_due_ms = this.#options.clock.mono_ms() + RETRY_MS;
     this.#options.onFailure?.(attachment.lease, error, attachment.failures);
     this.#consider(attachment);
   }
+}
+
+function attached(detach: () => void, note: Attached["note"] = () => {}): Attached {
+  return Object.assign(() => detach(), { note, [Symbol.dispose]: detach });
 }
 
 function end(attachment: Attachment): void {

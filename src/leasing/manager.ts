@@ -39,6 +39,11 @@ export interface RenewOptions {
   beats: number;
   /** What another extension has got is kept if it is later. */
   at_least?: boolean;
+  /** The write may wait so long for others to share a commit with. */
+  within_ms?: number;
+  /** What the job says about itself; absent: nothing new. */
+  progress?: number | null;
+  message?: string | null;
 }
 
 export interface ReleaseOptions {
@@ -97,7 +102,9 @@ export class LeaseManager {
   async renew(lease: Lease, options: RenewOptions): Promise<ExtendAnswer> {
     const sent = instant(this.#options.clock);
     const { job, token } = lease;
-    const [answer] = await this.store.extend([{ id: job.id, token, ...options, jumped_ms: lease.jumped() }]);
+    const { within_ms = 0, ...asked } = options;
+    const request = { id: job.id, token, ...asked, jumped_ms: lease.jumped() };
+    const [answer] = await this.store.extend([request], { within_ms });
     assert(answer !== undefined, "a store answers every request");
     if (answer.status === "extended") {
       lease.extended(sent, options.expires_in_ms - (options.beat_age_ms ?? 0), answer.expires_at_ms);

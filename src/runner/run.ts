@@ -14,12 +14,21 @@ import { start } from "./start.ts";
 
 /** How a job ended, whatever ran it. */
 export interface Outcome {
-  cause: "success" | "exit" | "signal" | "not_found" | "not_executable";
+  cause: "success" | "exit" | "signal" | "error" | "not_found" | "not_executable";
   exit_code: number | null;
   signal: string | null;
   error: string | null;
   /** The job's result. */
   output: string | null;
+  /** It says itself that another try would find the same. */
+  final?: boolean;
+}
+
+/** Why whoever runs a job ends it. */
+export interface StopReason {
+  cause: "silent" | "timeout" | "cancelled" | "returned" | "lost";
+  /** For people. */
+  why: string;
 }
 
 /** A job that runs, whatever runs it. */
@@ -28,8 +37,8 @@ export interface JobRun {
   /** It is over by itself, though something of it may be left: what stops it now is not why it ended. */
   readonly exited: boolean;
   /** Asks it to end, and ends it by force after the grace; null never does. Told again, the earlier end counts. */
-  stop(grace_ms: number | null): void;
-  kill(): void;
+  stop(grace_ms: number | null, why: StopReason): void;
+  kill(why: StopReason): void;
 }
 
 /** What whoever runs a job tells about it. */

@@ -67,8 +67,11 @@ export interface Holder {
   /** Grants up to `count` pending jobs: queues in the order given, then priority, due time, id. Promotes what is due. */
   acquire(request: AcquireRequest): Promise<Grant[]>;
 
-  /** Moves the end of leases. Refused when the token is not the current one of a running job, or it has expired. */
-  extend(requests: readonly ExtendRequest[]): Promise<ExtendAnswer[]>;
+  /**
+   * Moves the end of leases. Refused when the token is not the current one of a running job, or it has expired.
+   * `within_ms` as for `settle`.
+   */
+  extend(requests: readonly ExtendRequest[], options?: { within_ms: number }): Promise<ExtendAnswer[]>;
 
   /** Notes the process that runs an attempt, so that what is left of it can be found. Stale tokens are ignored. */
   noteProcess(requests: readonly ProcessNote[]): Promise<void>;

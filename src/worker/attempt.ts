@@ -16,7 +16,7 @@ import { RepeatedTrouble, type Level, type Report } from "../core/report.ts";
 import { fenceMargin } from "../core/silence.ts";
 import type { AttemptEnd } from "../core/transition.ts";
 import { BeatGaps } from "../leasing/beat_gaps.ts";
-import { LeaseExtender } from "../leasing/extender.ts";
+import { LeaseExtender, type Attached, type JobNote } from "../leasing/extender.ts";
 import { Heartbeat } from "../leasing/heartbeat.ts";
 import type { Lease } from "../leasing/lease.ts";
 import type { LeaseManager, Release } from "../leasing/manager.ts";
@@ -31,8 +31,9 @@ import { LogCapture } from "../runner/log/capture.ts";
 import { LogFile } from "../runner/log/file.ts";
 import { LAST_LINES, LineCounter, Tail } from "../runner/log/tail.ts";
 import { ResultFile } from "../runner/result_file.ts";
-import { ProgramRun, type JobRun, type Outcome } from "../runner/run.ts";
+import { ProgramRun, type JobRun, type Outcome, type StopReason } from "../runner/run.ts";
 import type { Scratch } from "../runner/scratch.ts";
+import { runHandler, type Handling } from "./in_process.ts";
 import type { LogFlusher } from "./log_flusher.ts";
 import { extensionText, silenceWarning, stoppedText } from "./messages.ts";
 import { writeWhileLeased } from "./store_trouble.ts";
@@ -48,6 +49,10 @@ export interface AttemptOptions {
   kill_grace_ms: number | null;
   /** Goes before the job's own words. */
   handler?: readonly string[];
+  /** Runs the jobs in this process, instead of their commands. */
+  handling?: Handling;
+  /** How long the extension of a beat may wait for others to share a commit with. */
+  extend_within_ms?: number;
   /** For jobs that set none. */
   beat?: Beat;
   /** The lease of jobs that set none is learned. */
@@ -83,9 +88,6 @@ export async function putAway({ fences, enforcer, scratch }: AttemptOwner): Prom
   }
 }
 
-/** Why the worker itself ended the job. */
-type Stop = "silent" | "timeout" | "cancelled" | "returned" | "lost";
-
 /** A job that lives longer than this has its process noted in the store at once, a shorter one when it ends. */
 const NOTE_AFTER_MS = 50;
 /** Until a job is looked at again of which something could not be killed: it may run on another machine meanwhile. */
@@ -112,8 +114,8 @@ export class Attempt {
   #run: JobRun | null = null;
   #silence: SilenceWatch | null = null;
   #process: ProcessIdentity | null = null;
-  #stop: { cause: Stop; why: string; pause_ms?: number } | null = null;
-  #stopExtending = () => {};
+  #stop: (StopReason & { pause_ms?: number }) | null = null;
+  #extending: Attached | null = null;
   readonly #cancelTimers: (() => void)[] = [];
 
   constructor(lease: Lease, options: AttemptOptions, owner: AttemptOwner) {
@@ -131,8 +133,11 @@ export class Attempt {
     this.#capture = new LogCapture(settings.log_limit_bytes);
     this.#log = owner.logs.add(lease, this.#capture);
     this.ended = this.#clearLeftovers()
-      .then(() => this.#start())
-      .then((run) => (run === null ? NEVER_RAN : this.#watch(run)))
+      .then(() => {
+        const run = this.#start();
+        // In the same turn: nothing that the job says may come before somebody listens.
+        return run === null ? NEVER_RAN : this.#watch(run);
+      })
       .then((outcome) => this.#end(outcome));
     this.settled = this.ended.then((end) => this.#settle(end));
   }
@@ -163,8 +168,9 @@ export class Attempt {
 
   /** Like giveBack, without asking the job. */
   kill(): void {
-    if (this.#run?.exited !== true) this.#stop ??= { cause: "returned", why: "returned to the queue" };
-    this.#run?.kill();
+    const returned: StopReason = { cause: "returned", why: "returned to the queue" };
+    if (this.#run?.exited !== true) this.#stop ??= returned;
+    this.#run?.kill(this.#stop ?? returned);
   }
 
   /** The store is not the one any more that the lease is kept in: somebody else may have the job. */
@@ -175,7 +181,7 @@ export class Attempt {
   /** What an earlier attempt left running on this machine must be gone before this one starts. */
   async #clearLeftovers(): Promise<void> {
     const { job, token, grant } = this.lease;
-    if (token === 1) return;
+    if (token === 1 || (this.#options.handling !== undefined && grant.previous === null)) return;
     const { store_url, clock } = this.#options;
     const leftovers = { job: job.id, before_token: token, process: grant.previous };
     const search = new LeftoverSearch(this.#owner.store_id, store_url);
@@ -191,6 +197,22 @@ export class Attempt {
     if (this.lease.remaining() <= 0)
       this.#stop ??= { cause: "returned", why: "the lease ran out before it was started" };
     if (this.#stop !== null) return null;
+    const { handling } = this.#options;
+    return (this.#run = handling === undefined ? this.#startProgram() : this.#callHandler(handling));
+  }
+
+  #callHandler(handling: Handling): JobRun {
+    const { lease } = this;
+    const { manager } = this.#owner;
+    const tell = (note: JobNote) => this.#extending?.note(note);
+    return runHandler(handling, { lease, manager, heartbeat: this.#heartbeat, tell }, this.#options.clock, {
+      begun: () => this.#begun(),
+      printed: (stream, bytes) => void this.#printed(stream, bytes),
+      warn: (text) => this.#say("warn", text),
+    });
+  }
+
+  #startProgram(): JobRun {
     const { clock, store_url, log_dir = null, handler = [] } = this.#options;
     const { job, grant } = this.lease;
     const { checkpoint } = grant;
@@ -212,12 +234,11 @@ export class Attempt {
       result,
       result_limit_bytes: job.settings.output_limit_bytes,
     };
-    this.#run = new ProgramRun(program, clock, {
+    return new ProgramRun(program, clock, {
       started: (pid, cgroup) => this.#started(pid, cgroup),
       printed: (stream, bytes) => this.#printed(stream, bytes),
       warn: (text) => this.#say("warn", text),
     });
-    return this.#run;
   }
 
   /** Extends the lease on its beats, and stops it when it is silent, out of time or not ours any more. */
@@ -231,11 +252,12 @@ export class Attempt {
     const extender = new LeaseExtender(manager, {
       clock,
       interval_ms: this.#interval_ms,
+      within_ms: this.#options.extend_within_ms ?? 0,
       onLost: (_lease, reason) => this.#lose(reason),
       onCancel: () => this.cancel(),
       onFailure: (_lease, error, in_a_row) => this.#extensionFailed(error, in_a_row),
     });
-    this.#stopExtending = extender.attach(lease, heartbeat);
+    this.#extending = extender.attach(lease, heartbeat);
     this.#silence = new SilenceWatch(
       { lease, heartbeat, manager, clock, timeout_ms, grace_ms },
       {
@@ -302,14 +324,19 @@ export class Attempt {
     const { job, token } = this.lease;
     // Its start time is asked for later: while a program is being loaded the kernel keeps whoever asks waiting.
     this.#process = { boot_id: bootId(), pid, pid_started: 0 };
-    this.#heartbeat.beat(0);
+    this.#begun();
     const noteProcess = () => {
       this.#process = identify(pid);
       store.noteProcess([{ id: job.id, token, ...this.#process }]).catch(() => {});
       this.#confirm(cgroup === null ? { leader: this.#process } : { cgroup });
     };
     this.#cancelTimers.push(clock.after(NOTE_AFTER_MS, noteProcess));
-    if (this.#beat === "timer") this.#cancelTimers.push(every(clock, this.#interval_ms, () => this.#heartbeat.beat()));
+  }
+
+  #begun(): void {
+    this.#heartbeat.beat(0);
+    if (this.#beat !== "timer") return;
+    this.#cancelTimers.push(every(this.#options.clock, this.#interval_ms, () => this.#heartbeat.beat()));
   }
 
   /** A worker that is stopped, or stuck, can't kill its job in time: somebody else does, unless told of a later end. */
@@ -337,13 +364,13 @@ export class Attempt {
     return this.#owner.printed?.(stream, bytes);
   }
 
-  #stopFor(cause: Stop, why: string, grace_ms: number | null): void {
+  #stopFor(cause: StopReason["cause"], why: string, grace_ms: number | null): void {
     if (this.#stop?.cause === "lost" || this.#run?.exited === true) return;
     this.#stop ??= { cause, why };
     // Beats no longer count, or they would cut short the time that stopping was given.
-    this.#stopExtending();
+    this.#extending?.();
     this.#silence?.stopping(grace_ms);
-    this.#run?.stop(grace_ms);
+    this.#run?.stop(grace_ms, this.#stop);
   }
 
   /** Somebody else may start the job any moment: no asking, no grace. */
@@ -351,12 +378,12 @@ export class Attempt {
     if (this.#stop?.cause !== "lost") this.#say("error", `lost its lease (${why}); killing it`);
     this.#stop = { cause: "lost", why: `lease lost: ${why}` };
     this.#stopWatching();
-    this.#run?.kill();
+    this.#run?.kill(this.#stop);
   }
 
   #stopWatching(): void {
     for (const cancel of this.#cancelTimers) cancel();
-    this.#stopExtending();
+    this.#extending?.();
     this.#silence?.end();
   }
 

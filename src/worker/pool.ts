@@ -165,7 +165,7 @@ export class WorkerPool {
     await this.#registration.register().finally(() => (this.#asking = null));
     // Told to stop in the meantime.
     if (!this.#enter("working")) return this.#endIfDone();
-    this.#owner.scratch.folder();
+    if (this.#options.handling === undefined) this.#owner.scratch.folder();
     this.#cancelTimers.push(this.#options.store.onReplaced((error) => this.#fence(error)));
     this.#wakeups.listen();
     // What it recovers it hears of from nobody else.

@@ -118,9 +118,12 @@ export function groupedVerbs(session: Session, clock: Clock, random: Random, sen
   const printing = new Map<number, Promise<unknown>>();
   const holder: GroupedHolder = {
     acquire: (request) => acquireSound(quick, ends, request, () => Math.floor(random() * Number.MAX_SAFE_INTEGER)),
-    extend(requests) {
+    extend(requests, { within_ms } = { within_ms: 0 }) {
       const asked_at_ms = clock.mono_ms();
-      return extensions.ask(requests.map((request) => ({ ...request, asked_at_ms })));
+      return extensions.ask(
+        requests.map((request) => ({ ...request, asked_at_ms })),
+        within_ms,
+      );
     },
     // What was printed before the end is kept before it: afterwards the fence would refuse it.
     async settle(requests, { within_ms } = { within_ms: 0 }) {

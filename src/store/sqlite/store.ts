@@ -112,7 +112,8 @@ function holder(calls: Calls): Holder {
         if (grants !== null) return grants;
       }
     },
-    extend: calls.write(RANK.holder, extend),
+    extend: (requests, { within_ms } = { within_ms: 0 }) =>
+      writer.write(RANK.holder, () => extend(db, requests), within_ms),
     noteProcess: calls.write(RANK.holder, noteProcess),
     appendLogs: calls.write(RANK.holder, appendLogs),
     checkpoint: calls.write(RANK.holder, checkpoint),
