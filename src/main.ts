@@ -6,7 +6,7 @@
 import process from "node:process";
 
 const [, , ...words] = process.argv;
-const quick = words[0] === "enqueue" ? await import("./commands/enqueue/quick.ts") : null;
+const quick = words[0] === "enqueue" || words[0] === "add" ? await import("./commands/enqueue/quick.ts") : null;
 const answer = quick === null ? null : quick.enqueueQuickly(words.slice(1), process.env);
 // What it left open process.exit would close.
 if (quick !== null && answer !== null && "printed" in answer && answer.printed) quick.endAtOnce(0);

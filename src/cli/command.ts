@@ -75,11 +75,15 @@ export interface AnyCommand extends CittyCommand, Required<Described> {
   rivals: readonly (readonly string[])[];
 }
 
+type OtherNames = Readonly<Record<string, readonly string[]>>;
+
 interface CommandEntry {
   description: string;
   group: string;
+  /** Other names it goes by, each with the words that it stands for. */
+  short?: OtherNames;
   /** What people of other queues would type instead; leads to a hint, not to the command. */
-  also?: readonly string[];
+  also?: OtherNames;
   load: () => Promise<AnyCommand>;
 }
 

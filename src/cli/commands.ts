@@ -2,69 +2,106 @@
 
 import type { AnyCommand, Commands } from "./command.ts";
 
-/** What it does, what people of other queues would type instead, and where it is. */
-type Row = readonly [description: string, also: string, load: () => Promise<{ default: AnyCommand }>];
+/**
+ * What it does, its short names, what people of other queues would type instead, and where it is. Behind a `:` stands
+ * what a name means beyond the command: `ls:jobs` of inspect is `lease inspect jobs`.
+ */
+type Row = readonly [description: string, short: string, also: string, load: () => Promise<{ default: AnyCommand }>];
 
 function group(title: string, rows: Readonly<Record<string, Row>>): Commands {
   return Object.fromEntries(
-    Object.entries(rows).map(([name, [description, also, load]]) => [
+    Object.entries(rows).map(([name, [description, short, also, load]]) => [
       name,
       {
         group: title,
         description,
-        also: also.split(" ").filter(Boolean),
+        short: otherNames(name, short),
+        also: otherNames(name, also),
         load: () => load().then((module) => module.default),
       },
     ]),
   );
 }
 
+function otherNames(name: string, words: string): Record<string, string[]> {
+  const pairs = words
+    .split(" ")
+    .filter(Boolean)
+    .map((word) => word.split(":"));
+  return Object.fromEntries(pairs.map(([other = "", ...rest]) => [other, [name, ...rest]]));
+}
+
 export const COMMANDS: Commands = {
   ...group("The four roles", {
-    enqueue: ["queue a command and print its id", "add push submit", () => import("../commands/enqueue/enqueue.ts")],
-    worker: ["run queued jobs", "work start", () => import("../commands/worker.ts")],
-    watchdog: ["recover jobs whose worker hangs or is gone", "sweep recover", () => import("../commands/watchdog.ts")],
+    enqueue: [
+      "queue a command and print its id",
+      "add",
+      "push submit sbatch",
+      () => import("../commands/enqueue/enqueue.ts"),
+    ],
+    worker: ["run queued jobs", "", "work start serve daemon", () => import("../commands/worker.ts")],
+    watchdog: [
+      "recover jobs whose worker hangs or is gone",
+      "",
+      "sweep recover",
+      () => import("../commands/watchdog.ts"),
+    ],
     inspect: [
-      "show what is going on, or all about a job",
-      "status list ls show",
+      "show what is going on, or a job",
+      "ls:jobs status",
+      "list:jobs jobs:jobs queues:queues workers:workers leases:leases checkpoints:checkpoints queue:jobs squeue:jobs show info stats ps:jobs",
       () => import("../commands/inspect/inspect.ts"),
     ],
   }),
   ...group("Around jobs", {
-    run: ["run a job here, or follow it, and end with its code", "exec fg attach", () => import("../commands/run.ts")],
-    logs: ["show what a job printed", "log tail follow", () => import("../commands/logs.ts")],
-    wait: ["wait until jobs have ended; the exit code is theirs", "", () => import("../commands/wait.ts")],
-    cancel: ["end jobs for good", "kill rm remove delete", () => import("../commands/cancel.ts")],
-    retry: ["run finished jobs again", "restart requeue", () => import("../commands/retry.ts")],
-    prune: ["delete finished jobs", "clean purge gc", () => import("../commands/prune.ts")],
-    pause: ["take no more jobs of a queue", "stop hold", () => import("../commands/pause.ts")],
-    resume: ["take jobs of a paused queue again", "continue unpause", () => import("../commands/resume.ts")],
+    run: [
+      "run a job here, or follow it, and end with its code",
+      "",
+      "exec fg attach",
+      () => import("../commands/run.ts"),
+    ],
+    logs: ["show what a job printed", "log tail", "follow:-f cat output", () => import("../commands/logs.ts")],
+    wait: ["wait until jobs have ended; the exit code is theirs", "", "join", () => import("../commands/wait.ts")],
+    cancel: ["end jobs for good", "kill", "rm remove delete scancel abort", () => import("../commands/cancel.ts")],
+    retry: ["run finished jobs again", "", "restart requeue rerun redo", () => import("../commands/retry.ts")],
+    prune: ["delete finished jobs", "", "clean purge gc", () => import("../commands/prune.ts")],
+    pause: ["take no more jobs of a queue", "", "stop hold", () => import("../commands/pause.ts")],
+    resume: [
+      "take jobs of a paused queue again",
+      "",
+      "continue unpause release",
+      () => import("../commands/resume.ts"),
+    ],
   }),
   ...group("Inside a job", {
     beat: [
       "prove that the job works, and hear whether to go on",
+      "",
       "heartbeat ping",
       () => import("../commands/beat.ts"),
     ],
-    checkpoint: ["note how far the job is, for its next attempt", "", () => import("../commands/checkpoint.ts")],
-    guard: ["run a command only while the lease is held", "", () => import("../commands/guard.ts")],
+    checkpoint: ["note how far the job is, for its next attempt", "", "", () => import("../commands/checkpoint.ts")],
+    guard: ["run a command only while the lease is held", "", "", () => import("../commands/guard.ts")],
   }),
   ...group("The rest", {
     doctor: [
       "look for what is wrong, and say what to do",
+      "",
       "check health diagnose config",
       () => import("../commands/doctor.ts"),
     ],
     copy: [
       "copy the store to another one, of either kind",
+      "",
       "move migrate export import",
       () => import("../commands/copy.ts"),
     ],
     completions: [
       "complete commands, flags, queues and ids in a shell",
+      "",
       "completion",
       () => import("../commands/completions/completions.ts"),
     ],
-    version: ["show the version", "", () => import("../commands/version.ts")],
+    version: ["show the version", "", "", () => import("../commands/version.ts")],
   }),
 };

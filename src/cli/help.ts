@@ -178,7 +178,7 @@ export const EXIT_STATUS = {
 function firstPage(commands: Commands, page: Page, whole: boolean): string {
   const groups = Map.groupBy(Object.entries(commands), ([, { group }]) => group);
   const rowsOf = (group: [string, Commands[string]][]) =>
-    group.map(([name, { description }]) => [name, description] as const);
+    group.map(([name, { description, short }]) => [name, description, shortNames(short)] as const);
   const width = termWidth(rowsOf(Object.entries(commands)));
   const notes = whole ? [ENVIRONMENT, FILES, IN_A_JOB, EXIT_STATUS] : [];
   const more = whole ? " and its flags." : ", lease help about everything else.";
@@ -190,6 +190,14 @@ function firstPage(commands: Commands, page: Page, whole: boolean): string {
     ...notes.map((note) => tableLines(note, page)),
     paragraph(`lease COMMAND --help tells about a command${more}`, page),
   ]);
+}
+
+/** `(ls = inspect jobs, status)`: a name that stands for more than the command says for what. */
+function shortNames(short: Commands[string]["short"] = {}): string {
+  const names = Object.entries(short).map(([name, words]) =>
+    words.length > 1 ? `${name} = ${words.join(" ")}` : name,
+  );
+  return names.length === 0 ? "" : `(${names.join(", ")})`;
 }
 
 interface Page {

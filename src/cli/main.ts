@@ -85,8 +85,7 @@ function routeOf(raw: readonly string[], commands: Commands): Route {
   if (front.args["version"] === true) return { words: ["version"] };
   if (name === "help") return helpRoute(before, rest, commands);
   if (name === undefined) return { asked: front, whole: front.args["help"] === true };
-  if (!Object.hasOwn(commands, name)) throw unknownCommand(name, commands);
-  return { words: [name, ...before, ...rest] };
+  return { words: [...commandNamed(name, commands), ...before, ...rest] };
 }
 
 /** `lease help NAME` is `lease NAME --help`. */
@@ -96,15 +95,23 @@ function helpRoute(before: readonly string[], words: readonly string[], commands
   const [name, extra] = asked.rest;
   if (extra !== undefined) throw new LeaseError("usage", `lease help takes one command, and got ${extra} as well`);
   if (name === undefined || name === "help") return { asked, whole: true };
-  if (!Object.hasOwn(commands, name)) throw unknownCommand(name, commands);
-  return { words: [name, "--help", ...(asked.given.has("color") ? [`--color=${asked.args["color"]}`] : [])] };
+  const [meant = name] = commandNamed(name, commands);
+  return { words: [meant, "--help", ...(asked.given.has("color") ? [`--color=${asked.args["color"]}`] : [])] };
 }
 
-function unknownCommand(name: string, commands: Commands): LeaseError {
-  const names = Object.keys(commands);
-  const meant = names.find((other) => commands[other]?.also?.includes(name)) ?? nearest(name, [...names, "help"]);
-  const hint = meant === null ? "lease help lists them" : `did you mean ${meant}?`;
-  return new LeaseError("usage", `unknown command ${JSON.stringify(name)}; ${hint}`);
+/** The words that a name stands for: most are a command's own, `ls` is `inspect jobs`. */
+function commandNamed(name: string, commands: Commands): readonly string[] {
+  if (Object.hasOwn(commands, name)) return [name];
+  const among = (kind: "short" | "also") => {
+    const names = Object.values(commands).find((entry) => Object.hasOwn(entry[kind] ?? {}, name))?.[kind];
+    return names?.[name];
+  };
+  const short = among("short");
+  if (short !== undefined) return short;
+  const known = Object.entries(commands).flatMap(([own, entry]) => [own, ...Object.keys(entry.short ?? {})]);
+  const meant = among("also")?.join(" ") ?? nearest(name, [...known, "help"]);
+  const hint = meant === null ? "lease help lists them" : `did you mean lease ${meant}?`;
+  throw new LeaseError("usage", `unknown command ${JSON.stringify(name)}; ${hint}`);
 }
 
 async function report(error: unknown, raw: readonly string[], io: Io): Promise<number> {

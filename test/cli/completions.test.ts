@@ -200,8 +200,9 @@ describe("what bash offers", () => {
     };
   });
 
-  test("is every command, and help", async () => {
-    expect((await offered("lease", "")).toSorted()).toEqual([...Object.keys(COMMANDS), "help"].toSorted());
+  test("is every command with its short names, and help", async () => {
+    const names = Object.entries(COMMANDS).flatMap(([name, { short = {} }]) => [name, ...Object.keys(short)]);
+    expect((await offered("lease", "")).toSorted()).toEqual([...names, "help"].toSorted());
   });
 
   test.each(Object.keys(COMMANDS))("behind %s is exactly the flags it has", async (name) => {

@@ -100,20 +100,30 @@ describe("flags", () => {
 
 describe("commands", () => {
   test.each([
-    ["enqeue", 'unknown command "enqeue"; did you mean enqueue?'],
-    ["workers", "did you mean worker?"],
-    ["wachdog", "did you mean watchdog?"],
-    ["inspct", "did you mean inspect?"],
-    ["log", "did you mean logs?"],
-    ["add", "did you mean enqueue?"],
-    ["ls", "did you mean inspect?"],
-    ["kill", "did you mean cancel?"],
-    ["restart", "did you mean retry?"],
+    ["enqeue", 'unknown command "enqeue"; did you mean lease enqueue?'],
+    ["workers", "did you mean lease inspect workers?"],
+    ["jobs", "did you mean lease inspect jobs?"],
+    ["wachdog", "did you mean lease watchdog?"],
+    ["inspct", "did you mean lease inspect?"],
+    ["follow", "did you mean lease logs -f?"],
+    ["push", "did you mean lease enqueue?"],
+    ["lss", "did you mean lease ls?"],
+    ["rm", "did you mean lease cancel?"],
+    ["restart", "did you mean lease retry?"],
     ["frobnicate", "lease help lists them"],
     ["constructor", "lease help lists them"],
     ["", 'unknown command ""'],
   ])("that do not exist are refused, with what was probably meant: %p", async (name, message) => {
     expectRefusal(await lease(name, "--", "true"), 2, message);
+  });
+
+  test("have short names, which take the same flags", async () => {
+    const id = (await lease("add", "-q", "mail", "--", "true")).stdout.trim();
+    expect((await lease("ls", "--queue", "mail", "--json")).stdout).toContain(`"id":${id},`);
+    expect((await lease("status", "--json")).stdout).toContain('"queues":');
+    expect((await lease("kill", id)).code).toBe(0);
+    expect((await lease("log", id)).code).toBe((await lease("logs", id)).code);
+    expect((await lease("help", "ls")).stdout).toBe((await lease("inspect", "--help")).stdout);
   });
 
   test("that are missing get the short help and a code that says so", async () => {
@@ -158,7 +168,7 @@ describe("help", () => {
   });
 
   test("of a command that does not exist is refused like the command", async () => {
-    expectRefusal(await lease("help", "wroker"), 2, "did you mean worker?");
+    expectRefusal(await lease("help", "wroker"), 2, "did you mean lease worker?");
     expectRefusal(await lease("help", "worker", "logs"), 2, "takes one command");
   });
 });

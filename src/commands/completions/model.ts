@@ -43,11 +43,16 @@ const NOTHING: Values = { words: [], completer: "none" };
 
 export async function completionModel(commands: Commands): Promise<Model> {
   const loaded = await Promise.all(
-    Object.entries(commands).map(async ([name, { description, load }]): Promise<Completed> => {
+    Object.entries(commands).map(async ([name, { description, short = {}, load }]): Promise<Completed[]> => {
       const command = await load();
-      return { name, description, options: options(command), operand: { ...NOTHING, ...command.operand_values } };
+      const own = { name, description, options: options(command), operand: { ...NOTHING, ...command.operand_values } };
+      const others = Object.entries(short);
+      return [
+        own,
+        ...others.map(([other, words]) => ({ ...own, name: other, description: `lease ${words.join(" ")}` })),
+      ];
     }),
-  );
+  ).then((all) => all.flat());
   const operand = { ...NOTHING, words: loaded.map(({ name }) => name) };
   const help = { name: "help", description: "tell about a command", options: [], operand };
   return { commands: [...loaded, help], front: options({ flags: FRONT_FLAGS, repeat: [] }) };

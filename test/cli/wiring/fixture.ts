@@ -66,17 +66,20 @@ type Dispatch = (raw: readonly string[], commands: Commands, io: Io) => Promise<
 /** Runs a command line against the fixture and collects everything that came of it. */
 export async function answer(dispatch: Dispatch, raw: readonly string[], more: Partial<Io> = {}): Promise<Answer> {
   const answered: Answer = { code: -1, stdout: "", stderr: "", loaded: [] };
-  const entry = (group: string, description: string, loadable: typeof enqueue, also: string[] = []) => ({
+  const entry = (group: string, description: string, loadable: typeof enqueue, names = {}) => ({
     group,
     description,
-    also,
+    ...names,
     load: async () => {
       answered.loaded.push(loadable.meta.name);
       return loadable;
     },
   });
   const commands: Commands = {
-    enqueue: entry("The roles", "queue a command", enqueue, ["add"]),
+    enqueue: entry("The roles", "queue a command", enqueue, {
+      short: { add: ["enqueue"] },
+      also: { mail: ["enqueue", "-q", "mail"] },
+    }),
     fail: entry("Around jobs", "fail", fail),
     version: entry("The rest", "show the version", version),
   };

@@ -90,15 +90,20 @@ describe("an error", () => {
   });
 });
 
+test("a short name is the words that it stands for", async () => {
+  expect((await lease("add -q mail -- ls")).loaded).toEqual(["enqueue"]);
+  expect((await lease("help add")).stdout).toBe((await lease("enqueue --help")).stdout);
+});
+
 describe("an unknown command", () => {
   test.each([
-    ["enqeue ls", 'lease: unknown command "enqeue"; did you mean enqueue?\n'],
-    ["add ls", 'lease: unknown command "add"; did you mean enqueue?\n'],
-    ["hepl", 'lease: unknown command "hepl"; did you mean help?\n'],
+    ["enqeue ls", 'lease: unknown command "enqeue"; did you mean lease enqueue?\n'],
+    ["mail ls", 'lease: unknown command "mail"; did you mean lease enqueue -q mail?\n'],
+    ["hepl", 'lease: unknown command "hepl"; did you mean lease help?\n'],
     ["frobnicate", 'lease: unknown command "frobnicate"; lease help lists them\n'],
     ["toString", 'lease: unknown command "toString"; lease help lists them\n'],
     ["__proto__", 'lease: unknown command "__proto__"; lease help lists them\n'],
-    ["help enqeue", 'lease: unknown command "enqeue"; did you mean enqueue?\n'],
+    ["help enqeue", 'lease: unknown command "enqeue"; did you mean lease enqueue?\n'],
     ["--verison", "lease: unknown flag --verison; did you mean --version?\n"],
   ])("is refused with the nearest match: %s", async (line, message) => {
     const { code, stdout, stderr, loaded } = await lease(line);
