@@ -11,10 +11,10 @@ import { nameOrigin, settingsFromOutside, type Origins } from "./settings.ts";
 import { strictFlags, type ParsedLine } from "./strict.ts";
 
 /**
- * `command`: flags end at the first word, which begins a command line. `words`: words and flags in any order.
- * `none`: no words. `--` ends the flags in all three.
+ * `command`: flags end at the first word, which begins a command line. `handler`: a command line, behind `--` only.
+ * `words`: words and flags in any order. `none`: no words. `--` ends the flags in all of them.
  */
-export type RestMode = "command" | "words" | "none";
+export type RestMode = "command" | "handler" | "words" | "none";
 
 /** A paragraph, or a titled table. */
 export type Note = string | { title: string; rows: NoteRows };
@@ -35,6 +35,7 @@ interface RunContext<A, R extends keyof A> {
   /** The texts of repeatable flags, in the order given. */
   lists: FlagLists<A, R>;
   rest: string[];
+  behind_dashes: boolean;
   /** The flags that were on the command line, so that a default can be told from a choice. */
   given: ReadonlyMap<string, string>;
   /** All commands that there are, for one that tells about the others. */
@@ -102,6 +103,7 @@ export type PluginContext = CommandContext & ParsedLine & { cmd: AnyCommand; dat
 
 const OPERANDS: Readonly<Record<RestMode, string>> = {
   command: "[--] COMMAND [ARG…]",
+  handler: "[-- HANDLER [ARG…]]",
   words: "[WORD…]",
   none: "",
 };
@@ -119,7 +121,8 @@ export function command<const A extends FlagsDef, const R extends keyof A = neve
     meta: def.meta,
     rest: def.rest,
     operands: def.operands ?? OPERANDS[def.rest],
-    operand_values: def.operand_values ?? (def.rest === "command" ? { completer: "program" } : {}),
+    operand_values:
+      def.operand_values ?? (def.rest === "command" || def.rest === "handler" ? { completer: "program" } : {}),
     examples: def.examples ?? [],
     notes: [...(def.notes ?? []), ...(def.exit_codes ? [{ title: "Exit codes", rows: def.exit_codes }] : [])],
     ignores_config: def.ignores_config ?? false,
@@ -132,14 +135,14 @@ export function command<const A extends FlagsDef, const R extends keyof A = neve
 type Run = (context: RunContext<FlagsDef, string>) => Promise<number>;
 
 async function run(context: PluginContext, work: Run): Promise<void> {
-  const { cmd, args, lists, rest, given, origins, data: invocation } = context;
+  const { cmd, args, lists, rest, behind_dashes, given, origins, data: invocation } = context;
   const { io, commands } = invocation;
   if (args["help"] === true) {
     const { showUsage } = await import("./help.ts");
     return showUsage(cmd, context, io);
   }
   try {
-    invocation.exit_code = await work({ args: args as never, lists, rest, given, commands, io });
+    invocation.exit_code = await work({ args: args as never, lists, rest, behind_dashes, given, commands, io });
   } catch (error) {
     throw nameOrigin(error, cmd, origins);
   }

@@ -24,6 +24,19 @@ export async function newJob(args: JobArgs, lists: JobLists, words: readonly str
   });
 }
 
+/** To be thrown: a file that a flag names. */
+export function unreadable(name: string, error: unknown): LeaseError {
+  const why = FILE_PROBLEMS[(error as NodeJS.ErrnoException).code ?? ""] ?? errorText(error);
+  return new LeaseError("usage", `${name} can't be read: ${why}`);
+}
+
+const FILE_PROBLEMS: Readonly<Record<string, string>> = {
+  ENOENT: "there is no such file",
+  ENOTDIR: "there is no such file",
+  EACCES: "it is not yours to read",
+  EISDIR: "it is a folder",
+};
+
 const encoder = new TextEncoder();
 
 /** `@FILE` is what is in a file, `@@…` a text that begins with @. */
@@ -47,6 +60,6 @@ export function readInput(path: string, name: string): Uint8Array {
       closeSync(file);
     }
   } catch (error) {
-    throw new LeaseError("usage", `${name} can't be read: ${errorText(error)}`);
+    throw unreadable(name, error);
   }
 }

@@ -35,7 +35,7 @@ export function selectionOf(
   const by_flag = task !== undefined || queue !== undefined || statuses.length > 0;
   if (words.length > 0) {
     if (by_flag) throw new LeaseError("usage", `${verb} takes ids, or flags that select jobs, not both`);
-    return { ids: readIds(words, verb) };
+    return { ids: readIds(words, verb.replace(/ .*/, "")) };
   }
   if (!by_flag) throw new LeaseError("usage", `${verb} what? Name ids (7 9-12), --task or --queue`);
   return defined({ task, queues: queue === undefined ? undefined : [queue] });

@@ -7,12 +7,13 @@ import { platform } from "#platform";
 import { defineCittyPlugin } from "citty";
 import type { Config } from "../config/file.ts";
 import { findConfig, nonEmpty, type Env } from "../config/location.ts";
-import { SHARED_SETTINGS, variableName, type Table } from "../config/settings.ts";
+import { isPlainVariable, SHARED_SETTINGS, variableName, type Table } from "../config/settings.ts";
 import { LeaseError } from "../core/errors.ts";
 import { lazyFs } from "../platform/platform.ts";
 import { readValue } from "../core/values.ts";
 import type { AnyCommand, PluginContext } from "./command.ts";
 import { flagName } from "./flags.ts";
+import type { Io } from "./io.ts";
 import { option, spell, type ParsedLine } from "./strict.ts";
 
 /** Where a value that was not a flag comes from. */
@@ -44,11 +45,20 @@ export const settingsFromOutside = defineCittyPlugin({
     // Help is there for those whose settings are wrong.
     if (args["help"] === true) return;
     line.origins = await applySettings(cmd, line, data.io.env);
+    await warnOfMisspelt(data.io);
     for (const key in cmd.flags) {
       args[key] = readFlag(cmd, key, args[key], given.get(key) ?? line.origins.get(key)?.label);
     }
   },
 });
+
+/** A variable that is nearly one of ours would be ignored without a word. */
+async function warnOfMisspelt({ env, stderr }: Io): Promise<void> {
+  const strange = Object.keys(env).filter((name) => name.startsWith("LEASE_") && !isPlainVariable(name));
+  if (strange.length === 0) return;
+  const { misspelt } = await import("../config/command_settings.ts");
+  for (const [name, meant] of misspelt(strange)) stderr(`lease: ${name} is no setting; did you mean ${meant}?\n`);
+}
 
 /** `name` is how an error calls it. */
 export function readFlag({ flags }: AnyCommand, key: string, given: unknown, name: string | undefined): unknown {

@@ -32,6 +32,8 @@ export interface ParsedLine {
   /** Values of repeatable flags. */
   lists: Record<string, string[]>;
   rest: string[];
+  /** The words of `rest` stand behind `--`. */
+  behind_dashes: boolean;
   /** The flags that were on the line, each as it was written there. */
   given: Map<string, string>;
 }
@@ -96,7 +98,7 @@ export function parseLine(grammar: Grammar, raw: readonly string[]): ParsedLine 
 /** The same, of any line. */
 export function strictLine(grammar: Grammar, raw: readonly string[]): ParsedLine {
   const { meta, flags, rest } = grammar;
-  const line: ParsedLine = { args: {}, lists: {}, rest: [], given: new Map() };
+  const line: ParsedLine = { args: {}, lists: {}, rest: [], behind_dashes: false, given: new Map() };
   const spellings = spell(flags);
   /** How many flags of the same word, a group, have been looked at. */
   let [word_index, in_word] = [-1, 0];
@@ -108,12 +110,20 @@ export function strictLine(grammar: Grammar, raw: readonly string[]): ParsedLine
     } else {
       const last = token.kind === "option-terminator" || rest === "command";
       const words = last ? raw.slice(token.index + (token.kind === "positional" ? 0 : 1)) : [token.value];
+      if (rest === "handler" && token.kind === "positional") refuse(strayWord(grammar, token.value));
       if (rest === "none" && words.length > 0) refuse(`${meta.name} takes no words, and got ${told(words[0])}`);
       line.rest.push(...words);
+      line.behind_dashes ||= token.kind === "option-terminator";
       if (last) break;
     }
   }
   return withDefaults(grammar, line);
+}
+
+/** A word before the `--` of a worker: most often the name of a queue, or a handler. */
+function strayWord({ meta }: Grammar, word: string): string {
+  const handler = `a handler goes behind --: ${meta.name} -- ${word}`;
+  return `${meta.name} takes no words before --; did you mean -q ${word}? Or ${handler}`;
 }
 
 interface Written {
@@ -156,10 +166,20 @@ function take(grammar: Grammar, line: ParsedLine, { key, flag, written, value }:
     for (const part of partsOf(flag, repeatable, String(value))) option(written, flag.options, part);
 }
 
+/** What other queues call a state. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(["done", "finished", "success", "succeeded", "ok"].map((word) => [word, "completed"])),
+  ...Object.fromEntries(["error", "errored", "discarded", "dead-letter"].map((word) => [word, "failed"])),
+  ...Object.fromEntries(["queued", "waiting", "ready", "available"].map((word) => [word, "pending"])),
+  ...Object.fromEntries(["killed", "aborted"].map((word) => [word, "cancelled"])),
+  ...Object.fromEntries(["active", "executing", "started"].map((word) => [word, "running"])),
+  ...Object.fromEntries(["delayed", "future"].map((word) => [word, "scheduled"])),
+};
+
 /** `value` if it is one of them; `written` is how the error calls the flag. */
 export function option(written: string, options: readonly string[], value: string): string {
   if (options.includes(value)) return value;
-  const meant = nearest(value, options);
+  const meant = nearest(ELSEWHERE[value.toLowerCase()] ?? value, options);
   const hint = meant === null ? `use ${options.join(", ")}` : `did you mean ${meant}?`;
   return refuse(`${written} can't be ${told(value)}; ${hint}`);
 }

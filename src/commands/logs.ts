@@ -43,7 +43,10 @@ export default command({
     return withStore(args, io, { create: false }, async ({ store }) => {
       const job = await jobOf(store, id);
       if (wanted !== null && wanted > job.token) {
-        throw new LeaseError("nothing_matched", `job ${id} has no attempt ${wanted}: it has run ${job.token} times`);
+        throw new LeaseError(
+          "nothing_matched",
+          `job ${id} has no attempt ${wanted}: it has run ${job.token === 1 ? "once" : `${job.token} times`}`,
+        );
       }
       const plain = args.timestamps ? STAMPED : null;
       const format = args.json ? logJson(id, () => log.attempt) : plain;

@@ -1,5 +1,8 @@
 /** `lease worker`: runs jobs until it is stopped, or until there is nothing left. */
 
+import { accessSync, constants, statSync } from "node:fs";
+import { join, resolve } from "node:path";
+import process from "node:process";
 import { calibrate, DEFAULT_KILL_GRACE_MS } from "../core/calibration.ts";
 import { formatDuration } from "../core/duration.ts";
 import { LeaseError } from "../core/errors.ts";
@@ -17,7 +20,7 @@ import type { Store } from "../store/store.ts";
 import { visible } from "../view/text.ts";
 import { VERSION } from "../platform/build_info.ts";
 import { command } from "../cli/command.ts";
-import { isTerminal, wantsColor, withStore } from "../cli/io.ts";
+import { isTerminal, wantsColor, withStore, type Io } from "../cli/io.ts";
 import { flagName, LOG_FORMAT_FLAG, section, valueFlag } from "../cli/flags.ts";
 import { roleLog } from "../cli/role_log.ts";
 import { ProgressDisplay } from "../cli/progress.ts";
@@ -70,8 +73,7 @@ export default command({
   },
   repeat: ["queue"],
   rivals: [["slots"], ["min", "max", "scale_up_at", "scale_down_after"]],
-  rest: "command",
-  operands: "[-- HANDLER [ARG…]]",
+  rest: "handler",
   examples: [
     ["lease worker -j 4", "runs queued commands, four at a time"],
     ["lease worker -q mail -- ./send.sh", "runs ./send.sh with the words of each job, like xargs"],
@@ -106,6 +108,7 @@ export default command({
     for (const queue of queues) checkName("queue", queue);
     if (args.log_dir !== undefined) checkLogFolder(args.log_dir);
     const ends = args.once || args.until_empty || max_jobs !== null;
+    const handler = findHandler(rest, io.env);
     return withStore(args, io, { create: true }, async ({ store, store_url }) => {
       const named = queues.includes("*") ? null : queues.length === 0 ? [DEFAULT_QUEUE] : queues;
       const served = { store, queues: named, task: args.task ?? null, commands_only: rest.length === 0 };
@@ -126,7 +129,7 @@ export default command({
         times,
         learn,
         beat: args.beat ?? "output",
-        handler: rest,
+        handler,
         kill_grace_ms: grace,
         poll_ms: Math.max(SHORTEST_POLL_MS, args.poll ?? 1_000),
         sweep: args.sweep,
@@ -165,6 +168,32 @@ async function otherQueues(store: Store, queues: readonly string[] | null): Prom
   return `nothing to do in queue ${queues.join(", ")}; jobs wait in ${names}: serve it with -q`;
 }
 
+/**
+ * One that can't be started would fail every job of the queue. A path is the worker's, not the job's: jobs bring folders
+ * of their own.
+ */
+function findHandler([name, ...words]: readonly string[], env: Io["env"]): readonly string[] {
+  if (name === undefined) return [];
+  const paths = name.includes("/")
+    ? [resolve(name)]
+    : (env["PATH"] ?? "").split(":").map((folder) => join(folder, name));
+  const there = paths.filter((path) => statSync(path, { throwIfNoEntry: false })?.isFile());
+  const where = name.includes("/") ? `in ${process.cwd()}` : "on PATH";
+  if (there.length === 0) throw new LeaseError("not_found", `handler not found: ${name} (${where}); nothing was run`);
+  if (!there.some(isExecutable))
+    throw new LeaseError("not_executable", `handler not executable: ${name} (chmod +x it); nothing was run`);
+  return [name.includes("/") ? resolve(name) : name, ...words];
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 type ScalingFlag = "slots" | "min" | "max" | "scale_up_at" | "scale_down_after";
 
 function scalingOf(args: Readonly<Record<ScalingFlag, number | undefined>>): Scaling | null {
@@ -175,7 +204,7 @@ function scalingOf(args: Readonly<Record<ScalingFlag, number | undefined>>): Sca
     throw new LeaseError("usage", "-j is a fixed number of slots: leave it out with --min and --max");
   if (max === undefined)
     throw new LeaseError("usage", `--${flagName(alone ?? "min")} needs --max: say between how many slots to scale`);
-  if (min > max) throw new LeaseError("usage", `--max "${max}" is not a whole number from ${min} to ${MOST_SLOTS}`);
+  if (min > max) throw new LeaseError("usage", `--min ${min} is more than --max ${max}: slots go from min up to max`);
   return { min, max, up_at: scale_up_at, down_after_ms: scale_down_after };
 }
 

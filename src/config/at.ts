@@ -46,10 +46,19 @@ export function parseAt(text: string, name: string, now_ms: number): number {
   const by_day = BY_DAY.exec(trimmed)?.groups;
   const groups = MOMENT.exec(trimmed)?.groups;
   const at_ms = by_day ? byDay(by_day, now_ms, refuse) : groups ? moment(groups, now_ms, refuse) : null;
+  if (at_ms === null && hasPassed(trimmed, now_ms)) return refuse(PASSED);
   if (at_ms === null) return refuse(`is not a moment: ${hint(trimmed)}`);
-  if (at_ms < now_ms - MINUTE_MS) return refuse("has passed: leave it out to run at once");
+  if (at_ms < now_ms - MINUTE_MS) return refuse(PASSED);
   if (at_ms > now_ms + LONGEST_MS) return refuse("is too far ahead: at most 3650 days");
   return at_ms;
+}
+
+const PASSED = "has passed: leave it out to run at once";
+
+/** Of a day without a time: whatever time is added, it can't be right. */
+function hasPassed(text: string, now_ms: number): boolean {
+  const [, year, month, day] = /^(\d{4})-(\d{2})-(\d{2})$/.exec(text) ?? [];
+  return year !== undefined && new Date(Number(year), Number(month) - 1, Number(day) + 1).getTime() <= now_ms;
 }
 
 function byDay(groups: Groups, now_ms: number, refuse: Refuse): number | null {

@@ -2,7 +2,8 @@
 
 import { JOB_FIELD_NAMES, jobField } from "../core/job_fields.ts";
 import { SWITCH } from "../core/values.ts";
-import type { Table } from "./settings.ts";
+import { nearest } from "../core/nearest.ts";
+import { PLAIN_VARIABLES, variableName, type Table } from "./settings.ts";
 
 const JOB_SETTINGS: Table = Object.fromEntries(
   JOB_FIELD_NAMES.map((name) => [name, jobField(name)] as const)
@@ -31,3 +32,19 @@ export const COMMAND_SETTINGS: Readonly<Record<string, Table>> = {
     ...texts("keep_checkpoints", "prune", "log_format"),
   },
 };
+
+const PREFIX = "LEASE_";
+
+/** Of these variables, those that set nothing but look like one that does, each with that one. */
+export function misspelt(names: readonly string[]): (readonly [name: string, meant: string])[] {
+  const settings = Object.entries(COMMAND_SETTINGS).flatMap(([command, table]) =>
+    Object.keys(table).map((key) => variableName(command, key)),
+  );
+  const known = new Set([...PLAIN_VARIABLES, ...settings]);
+  // Without what all of them begin with, which would make short ones look alike.
+  const parts = [...known].map((name) => name.slice(PREFIX.length));
+  return names
+    .filter((name) => !known.has(name))
+    .map((name) => [name, nearest(name.slice(PREFIX.length), parts)] as const)
+    .flatMap(([name, meant]) => (meant === null ? [] : [[name, PREFIX + meant] as const]));
+}

@@ -37,6 +37,10 @@ export function jobOfLine(line: string, defaults: NewJob, context: FieldContext)
     (name) => (name === "key" ? job.key !== null : has(name)),
     (name) => name,
   );
+  if (job.argv.length === 0 && job.input === null)
+    refuse(
+      'there is no command: give its words, "argv": ["echo", "hi"], or a "shell" line, or an "input" for a handler',
+    );
   checkNewJob(job);
   return job;
 }
@@ -46,7 +50,8 @@ function parsed(line: string): Record<string, unknown> {
   try {
     value = JSON.parse(line);
   } catch (error) {
-    return refuse(`this is not JSON: ${errorText(error).replace(/^JSON Parse error: /, "")}`);
+    const lines = line.trimStart().startsWith("{") ? "" : "; for a job per line of text, add --lines";
+    return refuse(`this is not JSON: ${errorText(error).replace(/^JSON Parse error: /, "")}${lines}`);
   }
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
   return refuse('a line is one JSON object: {"argv": ["echo", "hi"]}');

@@ -18,6 +18,28 @@ export type Table = Readonly<Record<string, SettingKind>>;
 
 export const SHARED_SETTINGS = { store: "place", color: "text", verbose: "switch" } as const satisfies Table;
 
+/** What a job is told about itself, by the part behind LEASE_. */
+const TOLD_TO_JOBS = [
+  "JOB_ID",
+  "ATTEMPT",
+  "TOKEN",
+  "QUEUE",
+  "TASK",
+  "KEY",
+  "STORE_ID",
+  "WORKER_ID",
+  "CHECKPOINT",
+  "OUTPUT",
+];
+export const PLAIN_VARIABLES = ["STORE", "COLOR", "VERBOSE", "CONFIG", ...TOLD_TO_JOBS].map((name) => `LEASE_${name}`);
+/** Of what there may be more than one. */
+const FAMILIES = /^LEASE_(?:NEED|FAILED|ARRAY)_/;
+
+/** One that is ours and sets no flag of a single command. */
+export function isPlainVariable(name: string): boolean {
+  return PLAIN_VARIABLES.includes(name) || FAMILIES.test(name);
+}
+
 /** The variable that sets a flag, of one command or of all. */
 export function variableName(command: string | null, key: string): string {
   return (command === null ? `LEASE_${key}` : `LEASE_${command}_${key}`).toUpperCase();

@@ -111,6 +111,7 @@ export function integer(range: { min?: number; max?: number } = {}): Value<numbe
   const parse = (given: string): Parsed<number> => {
     const value = INTEGER.test(given) ? Number(given) : Number.NaN;
     if (Number.isSafeInteger(value) && value >= min && value <= max) return { value };
+    if (from === "" && !Number.isNaN(value)) return { problem: `is out of range: ${min} to ${max}` };
     return { problem: `is not a whole number${from}` };
   };
   return kind("N", text(parse), { from: numeral });

@@ -38,7 +38,10 @@ export function rfc3339(at_ms: number): string {
   return new Date(at_ms).toISOString();
 }
 
-/** `2026-03-01 09:30:00Z`: the same moment where a person reads it. */
+/** `2026-03-01 09:30:00`: the same moment as a calendar and a clock on the wall show it, for people. */
 export function readable(at_ms: number): string {
-  return `${rfc3339(at_ms).slice(0, 19).replace("T", " ")}Z`;
+  const moment = new Date(at_ms);
+  const two = (number: number) => String(number).padStart(2, "0");
+  const day = [moment.getFullYear(), two(moment.getMonth() + 1), two(moment.getDate())].join("-");
+  return `${day} ${[moment.getHours(), moment.getMinutes(), moment.getSeconds()].map(two).join(":")}`;
 }

@@ -21,9 +21,10 @@ const SILENT = {
 export function silenceWarning({ lease_ms, job }: Lease, silent_ms: number, beat: Beat): string {
   // Most programs print into a pipe only when they have a few kilobytes together.
   const buffered = job.settings.pty || beat === "manual" ? "" : "--pty if its output is buffered, ";
+  const stderr = beat === "stdout" ? "--beat output if it prints on stderr, " : "";
   return (
     `${SILENT[beat]} for ${formatDuration(silent_ms)} of ${formatDuration(lease_ms)}, then it is stopped. ` +
-    `If that is normal for it: a longer --lease, ${buffered}--beat timer, or \`lease beat\` in the job`
+    `If that is normal for it: a longer --lease, ${stderr}${buffered}--beat timer, or \`lease beat\` in the job`
   );
 }
 

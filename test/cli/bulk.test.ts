@@ -25,6 +25,18 @@ async function expectRefused(place: Place, text: string | Uint8Array, message: s
   expect(place.content()).toEqual(before);
 }
 
+test("lines of text fill the places that GNU parallel has", async () => {
+  const place = newPlace();
+  const command = ["convert", "{}", "{.}.png", "{/}", "{//}", "{/.}", "{#}"];
+  const stdin = "/pics/a.b.jpg\nc.jpg\n";
+  await place.leaseWith({ stdin }, "enqueue", "--from", "-", "--lines", "--key", "{/.}", "--", ...command);
+  expect(await place.inspect(1)).toMatchObject({
+    argv: ["convert", "/pics/a.b.jpg", "/pics/a.b.png", "a.b.jpg", "/pics", "a.b", "1"],
+    key: "a.b",
+  });
+  expect((await place.inspect(2)).argv).toEqual(["convert", "c.jpg", "c.png", "c.jpg", ".", "c", "2"]);
+});
+
 describe("lines of JSON", () => {
   test("make a job each, and print its id", async () => {
     const place = newPlace();
@@ -104,8 +116,23 @@ describe("lines of JSON", () => {
   test("may be empty, end without a line end, in CR LF, and begin with a byte order mark", async () => {
     const place = newPlace();
     expect(await enqueue(place, '\uFEFF{"argv":["a"]}\r\n\n  \n{"argv":["b"]}')).toEqual([1, 2]);
-    expect(await enqueue(place, "")).toEqual([]);
     expect((await place.inspect(1)).argv).toEqual(["a"]);
+  });
+
+  test("that are none at all queue nothing, and say so", async () => {
+    const answer = await newPlace().leaseWith({ stdin: "" }, "enqueue", "--from", "-");
+    expect(answer).toEqual({ code: 0, stdout: "", stderr: "lease: stdin has no lines: nothing was queued\n" });
+  });
+
+  test("that are text lead to --lines", async () => {
+    const answer = await newPlace().leaseWith({ stdin: "a.png\nb.png\n" }, "enqueue", "--from", "-");
+    expectRefusal(answer, 2, "stdin:1: this is not JSON: ");
+    expect(answer.stderr).toContain("; for a job per line of text, add --lines");
+  });
+
+  test("without a command say what would be one", async () => {
+    const answer = await newPlace().leaseWith({ stdin: '{"argv":[]}' }, "enqueue", "--from", "-");
+    expectRefusal(answer, 2, 'stdin:1: there is no command: give its words, "argv": ["echo", "hi"]');
   });
 
   test("keep every character, across any boundary of blocks", async () => {

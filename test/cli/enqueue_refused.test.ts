@@ -43,7 +43,7 @@ describe("an enqueue without a proper command is refused:", () => {
 describe("an enqueue with an input that can't be had is refused:", () => {
   const cases: Case[] = [
     ["a file that does not exist", /--input @missing .*no such file/, "--input", "@missing", ...T],
-    ["a folder", /--input @\. .*directory/, "--input", "@.", ...T],
+    ["a folder", /--input @\. .*it is a folder/, "--input", "@.", ...T],
     ["a file without a name", "--input @ ", "--input", "@", ...T],
     ["a file without an end", "1 MiB", "--input", "@/dev/zero", ...T],
     ["a file with NUL", /byte 2 of this one is NUL/, "--input", "@nul", ...T],
@@ -91,7 +91,13 @@ describe("an enqueue with a number that is none is refused:", () => {
     ["retries in scientific notation", /--retries "1e3"/, "--retries", "1e3", ...T],
     ["too many retries", /--retries "1000001"/, "--retries", "1000001", ...T],
     ["a priority in words", /--priority "high" is not a whole number/, "--priority", "high", ...T],
-    ["a priority beyond integers", /-p "9+" is not a whole number/, "-p", "99999999999999999999", ...T],
+    [
+      "a priority beyond integers",
+      /-p "9+" is out of range: -9007199254740991 to 9007199254740991/,
+      "-p",
+      "99999999999999999999",
+      ...T,
+    ],
     ["an exit code that no process has", /--fatal-exit "256"/, "--fatal-exit", "256", ...T],
     ["a range of exit codes backwards", /--fatal-exit "5-2"/, "--fatal-exit", "5-2", ...T],
     ["no exit codes", /--fatal-exit ""/, "--fatal-exit=", ...T],

@@ -223,7 +223,7 @@ describe("what a role is told is checked before it touches a store:", () => {
     [["worker", "--beat", "hart"], '--beat can\'t be "hart"'],
     [["worker", "-q", ""], "queue"],
     [["worker", "--min", "2"], "--min needs --max"],
-    [["worker", "--min", "3", "--max", "2"], '--max "2" is not a whole number from 3'],
+    [["worker", "--min", "3", "--max", "2"], "--min 3 is more than --max 2"],
     [["worker", "-j", "2", "--max", "4"], "-j is a fixed number of slots"],
     [["worker", "--scale-up-at", "2"], "--scale-up-at needs --max"],
     [["worker", "--max", "2", "--scale-down-after", "soon"], '--scale-down-after "soon" is not a duration'],

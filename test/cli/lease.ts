@@ -112,10 +112,11 @@ export class Place {
     return { LEASE_STORE: this.store, HOME: this.folder, TMPDIR: this.folder, LEASE };
   }
 
-  /** Enqueues and answers the id, which must be all that was printed. */
+  /** Enqueues and answers the id, which must be all that was printed, but for remarks about what was asked. */
   async enqueue(...args: string[]): Promise<number> {
     const answer = await this.lease("enqueue", ...args);
-    expect(answer).toEqual({ code: 0, stdout: expect.stringMatching(/^\d+\n$/), stderr: "" });
+    const remarks = expect.stringMatching(/^(?:lease: (?:due|job \d+) [^\n]+\n)*$/);
+    expect(answer).toEqual({ code: 0, stdout: expect.stringMatching(/^\d+\n$/), stderr: remarks });
     return Number(answer.stdout);
   }
 

@@ -1,9 +1,9 @@
 /** `lease worker` from outside: which jobs it takes, in which order, what they get, and with what code it ends. */
 
 import { describe, expect, test } from "bun:test";
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { LEASE, run, until, usePlaces, type Place } from "./lease.ts";
+import { expectRefusal, LEASE, run, until, usePlaces, type Place } from "./lease.ts";
 
 const newPlace = usePlaces();
 
@@ -226,11 +226,41 @@ describe("a handler", () => {
     expect(logs).toEqual(["[own][one][two words][--flag][]\n", "[own]only input\n", "[own][word]both\n"]);
   });
 
-  test("needs no --, and keeps its own flags", async () => {
+  test("keeps its own flags", async () => {
     const place = newPlace();
     await place.enqueue("--", "x");
-    expect((await place.lease("worker", "--until-empty", "echo", "-n", "--once")).code).toBe(0);
+    expect((await place.lease("worker", "--until-empty", "--", "echo", "-n", "--once")).code).toBe(0);
     expect(await place.log(1)).toBe("--once x\n");
+  });
+
+  test("without -- is taken for a queue that was meant, and nothing is run", async () => {
+    const place = newPlace();
+    const answer = await place.lease("worker", "mail", "--until-empty");
+    expectRefusal(
+      answer,
+      2,
+      "lease worker takes no words before --; did you mean -q mail? Or a handler goes behind --",
+    );
+  });
+
+  test.each([
+    ["./nosuch.sh", 127, "handler not found: ./nosuch.sh"],
+    ["nosuch-program", 127, "handler not found: nosuch-program (on PATH)"],
+    ["./plain.txt", 126, "handler not executable: ./plain.txt"],
+  ])("that can't be run stops the worker at its start, not its jobs: %s", async (handler, code, message) => {
+    const place = newPlace();
+    writeFileSync(join(place.folder, "plain.txt"), "x");
+    await place.enqueue("--", "x");
+    expectRefusal(await place.lease("worker", "--until-empty", "--", handler), code, message);
+    expect((await place.inspect(1)).state).toBe("pending");
+  });
+
+  test("by a path is the worker's, wherever the job was queued", async () => {
+    const place = newPlace();
+    writeFileSync(join(place.folder, "handle.sh"), '#!/bin/sh\necho handled "$@"\n', { mode: 0o755 });
+    await place.enqueue("--cwd", "/", "--", "x");
+    expect((await place.lease("worker", "--until-empty", "--", "./handle.sh")).code).toBe(0);
+    expect(await place.log(1)).toBe("handled x\n");
   });
 });
 

@@ -74,8 +74,8 @@ describe("the page of a job", () => {
 
   test("shows when it was created, started and finished, and how long it took", () => {
     const text = jobText(page(), screen());
-    expect(text).toMatch(/^created +2026-05-02 07:00:00Z \(3h ago\)$/m);
-    expect(text).toMatch(/^finished +2026-05-02 09:48:00Z \(12m ago\), took 2m$/m);
+    expect(text).toMatch(/^created +2026-05-0\d \d\d:00:00 \(3h ago\)$/m);
+    expect(text).toMatch(/^finished +2026-05-0\d \d\d:48:00 \(12m ago\), took 2m$/m);
   });
 
   test("shows lease and progress while it runs", () => {

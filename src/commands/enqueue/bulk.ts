@@ -14,8 +14,9 @@ import { checkNewJob } from "../../core/check_job.ts";
 import { errorText, LeaseError } from "../../core/errors.ts";
 import { INPUT_LIMIT_BYTES, type NewJob } from "../../core/job.ts";
 import { systemClock } from "../../platform/clock.ts";
+import { fillPlaces, hasPlace } from "../../core/places.ts";
 import { withStore, type Io, type StoreArgs } from "../../cli/io.ts";
-import { inputOf, readInput } from "../../cli/new_job.ts";
+import { inputOf, readInput, unreadable } from "../../cli/new_job.ts";
 
 interface BulkOptions {
   from: string;
@@ -40,6 +41,7 @@ export async function enqueueBulk(options: BulkOptions, args: StoreArgs, io: Io)
         throw batches.explain(error);
       }),
     );
+    if (queued.ranges.length === 0) io.stderr(`lease: ${source.name} has no lines: nothing was queued\n`);
     printIds(queued.ranges, io);
     return 0;
   } finally {
@@ -129,31 +131,33 @@ function readPlainFile(path: string, name: string): Uint8Array {
   return readInput(path, name);
 }
 
-const PLACE = "{}";
-
 function textReader({ defaults, shell }: BulkOptions): Reader {
   const make = shell === undefined ? wordsMaker(defaults.argv) : shellMaker(shell);
   const { key } = defaults;
-  if (key !== null && !key.includes(PLACE)) {
+  if (key !== null && !hasPlace(key)) {
     throw new LeaseError("usage", `--key ${key} can have one live job, not one per line: write {} in it for the line`);
   }
+  let number = 0;
   return (line) => {
-    const job = { ...defaults, argv: make(line), key: key?.replaceAll(PLACE, () => line) ?? null };
+    number += 1;
+    const job = { ...defaults, argv: make(line, number), key: key === null ? null : fillPlaces(key, line, number) };
     checkNewJob(job);
     return job;
   };
 }
 
-function wordsMaker(words: readonly string[]): (line: string) => readonly string[] {
-  if (!words.some((word) => word.includes(PLACE))) return (line) => [...words, line];
-  return (line) => words.map((word) => word.replaceAll(PLACE, () => line));
+type ArgvMaker = (line: string, number: number) => readonly string[];
+
+function wordsMaker(words: readonly string[]): ArgvMaker {
+  if (!words.some(hasPlace)) return (line) => [...words, line];
+  return (line, number) => words.map((word) => fillPlaces(word, line, number));
 }
 
 /** In a shell line the text must stay one word, whatever is in it. */
-function shellMaker(shell: string): (line: string) => readonly string[] {
-  const template = shell.includes(PLACE) ? shell : `${shell} ${PLACE}`;
-  const quoted = (line: string) => `'${line.replaceAll("'", String.raw`'\''`)}'`;
-  return (line) => ["sh", "-c", template.replaceAll(PLACE, () => quoted(line))];
+function shellMaker(shell: string): ArgvMaker {
+  const template = hasPlace(shell) ? shell : `${shell} {}`;
+  const quoted = (text: string) => `'${text.replaceAll("'", String.raw`'\''`)}'`;
+  return (line, number) => ["sh", "-c", fillPlaces(template, line, number, quoted)];
 }
 
 function printIds(ranges: readonly (readonly [from: number, to: number])[], io: Io): void {
@@ -194,7 +198,7 @@ async function openSource(from: string): Promise<Source> {
     return { name, fd: await spool(createReadStream(from) as AsyncIterable<Uint8Array>) };
   } catch (error) {
     if (error instanceof LeaseError) throw error;
-    throw new LeaseError("usage", `--from ${from} can't be read: ${errorText(error)}`);
+    throw unreadable(`--from ${from}`, error);
   }
 }
 

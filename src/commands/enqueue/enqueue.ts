@@ -1,13 +1,16 @@
 /** `lease enqueue`: flags and words → one job → its id, alone, on stdout. The plainest lines never get here: quick.ts. */
 
 import { LeaseError } from "../../core/errors.ts";
+import type { NewJob } from "../../core/job.ts";
 import { checkNewJob } from "../../core/check_job.ts";
 import { textValue } from "../../core/values.ts";
 import { command } from "../../cli/command.ts";
 import { section, valueFlag } from "../../cli/flags.ts";
-import { withInbox } from "../../cli/io.ts";
+import { isTerminal, withInbox, withStore } from "../../cli/io.ts";
 import { JOB_FLAGS, JOB_LISTS } from "../../cli/job_flags.ts";
 import { newJob } from "../../cli/new_job.ts";
+import { systemClock } from "../../platform/clock.ts";
+import { visible } from "../../view/text.ts";
 
 export default command({
   meta: { name: "enqueue", description: "Queue a command and print its id" },
@@ -49,7 +52,7 @@ export default command({
     ["1", "with --if-exists fail: a live job has the key"],
     ["125", "the store could not be used"],
   ],
-  run: async ({ args, lists, rest, given, io }) => {
+  run: async ({ args, lists, rest, behind_dashes, given, io }) => {
     const { from, lines } = args;
     if (lines && from === undefined)
       throw new LeaseError("usage", "--lines of what? Name a file by --from, - for stdin");
@@ -66,8 +69,23 @@ export default command({
     }
     // Also here, so that a job that will be refused does not make a store.
     checkNewJob(job);
+    const remarks = await import("./remarks.ts");
+    const say = (text: string) => io.stderr(`lease: ${visible(text)}\n`);
+    const stray = behind_dashes ? null : remarks.strayFlagRemark(rest, JOB_FLAGS);
+    if (stray !== null && isTerminal(2)) say(stray);
+    for (const remark of remarks.lineRemarks(job, given.has("at"), systemClock.wall_ms())) say(remark);
     const [queued] = await withInbox(args, io, (inbox) => inbox.enqueue([job]));
-    io.stdout(`${queued?.id}\n`);
+    if (queued === undefined) return 0;
+    io.stdout(`${queued.id}\n`);
+    if (queued.created && !waitsForOthers(job)) return 0;
+    await withStore(args, io, { create: false }, async ({ store }) => {
+      for (const remark of await remarks.queuedRemarks(store, job, queued)) say(remark);
+    });
     return 0;
   },
 });
+
+/** Then one of them may have ended already in a way that this one can't live with. */
+function waitsForOthers({ after, after_any }: NewJob): boolean {
+  return after.length + after_any.length > 0;
+}

@@ -7,7 +7,7 @@
 
 import { platform } from "#platform";
 import { findConfig, nonEmpty, storeLocation, type Env } from "../../config/location.ts";
-import { type SHARED_SETTINGS, variableName } from "../../config/settings.ts";
+import { isPlainVariable, type SHARED_SETTINGS, variableName } from "../../config/settings.ts";
 import { LeaseError, errorText, type ErrorCode } from "../../core/errors.ts";
 import type { NewJob } from "../../core/job.ts";
 import { checkNewJob } from "../../core/check_job.ts";
@@ -47,7 +47,6 @@ export const QUICK_GRAMMAR: QuickGrammar = {
   names: Object.keys({ ...JOB_FLAGS, ...SHARED_FLAGS }),
 };
 /** Read by the whole command; the store is all that is read here. */
-const SETTINGS = variableName("enqueue", "");
 const NOT_READ = ["color", "verbose", "config"] as const satisfies (keyof typeof SHARED_SETTINGS | "config")[];
 
 /** What to print, and whether that is done; or what went wrong after it was too late to leave it to others. */
@@ -73,7 +72,10 @@ function describe(files: QuickFiles, words: readonly string[], env: Env): { stor
   try {
     const line = quickWords(QUICK_GRAMMAR, words);
     if (line === null) return null;
-    const { args, lists, rest } = line;
+    const { args, lists, rest, behind_dashes } = line;
+    // There may be something to say about it.
+    if (!behind_dashes && rest.some((word, index) => index > 0 && word.startsWith("-"))) return null;
+    if (typeof args["cwd"] === "string" && files.stat(args["cwd"]) === null) return null;
     if (findConfig(undefined, env, (path) => files.stat(path) !== null) !== null) return null;
     for (const name of UNDERSTOOD) {
       const text = args[name];
@@ -88,8 +90,9 @@ function describe(files: QuickFiles, words: readonly string[], env: Env): { stor
   }
 }
 
+/** Also by a variable that may be a slip: the whole command says so. */
 function isSet(env: Env): boolean {
-  for (const name in env) if (name.startsWith(SETTINGS)) return true;
+  for (const name in env) if (name.startsWith("LEASE_") && !isPlainVariable(name)) return true;
   return NOT_READ.some((key) => nonEmpty(env[variableName(null, key)]) !== undefined);
 }
 
