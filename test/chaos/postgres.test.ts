@@ -195,6 +195,33 @@ describe.skipIf(!canBeElsewhere)("two machines", () => {
     await other.ended;
   });
 
+  test("of which one has a frozen worker: its child is dead before the other has the job", async () => {
+    const ground = await Ground.on(await newSchema());
+    const elsewhere = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", ...on("here").slice(1)];
+    const flags = ["worker", "--lease", "2s", "--interval", "500ms", "--grace", "1s"];
+    const [id = 0] = await ground.scripts(1, STAYS_ONCE);
+    const frozen = ground.start(flags, { before: elsewhere });
+    await until("it works", () => ground.lines("stamps").some((line) => line.startsWith("alive 1")));
+    const other = ground.start(flags, { before: on("there") });
+    await until("both are registered", async () => (await ground.store.workers()).length === 2);
+    const children = `/proc/${frozen.pid}/task/${frozen.pid}/children`;
+    process.kill(Number(readFileSync(children, "utf8")), "SIGSTOP");
+    await until("the other has done it", async () => (await ground.store.jobs([id]))[0]?.state.name === "completed", {
+      within_ms: 30_000,
+    });
+    const all = stamps(ground.lines("stamps"));
+    const last_ms = Math.max(...all.filter(({ token }) => token === 1).map(({ at_ms }) => at_ms));
+    const attempts = await ground.store.attempts(id);
+    expect(attempts.map(({ host, end: ended }) => [host, ended?.cause])).toEqual([
+      ["here", "expired"],
+      ["there", "success"],
+    ]);
+    expect(last_ms).toBeLessThan(attempts[1]?.started_at_ms ?? 0);
+    frozen.signal("SIGKILL");
+    other.signal("SIGTERM");
+    await other.ended;
+  });
+
   test("keep to their own dead: a worker that died elsewhere has the rest of its lease and the grace", async () => {
     const ground = await Ground.on(await newSchema());
     const [id = 0] = await ground.scripts(1, `test "$LEASE_TOKEN" = 2 && exit; sleep 60 & kill -9 $PPID; wait`);
