@@ -1,7 +1,8 @@
 /** `lease run`: a job in the foreground. Queued, run here or followed, its output and its exit code passed on. */
 
 import { Buffer } from "node:buffer";
-import { write as writeFile } from "node:fs";
+import { fstatSync, write as writeFile } from "node:fs";
+import process from "node:process";
 import { setTimeout as sleep } from "node:timers/promises";
 import { calibrate, DEFAULT_KILL_GRACE_MS } from "../core/calibration.ts";
 import { checkNewJob } from "../core/check_job.ts";
@@ -12,13 +13,14 @@ import { GRACE } from "../core/values.ts";
 import { Foreground } from "../foreground/foreground.ts";
 import { VERSION } from "../platform/build_info.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
-import type { Store } from "../store/store.ts";
+import type { TerminalSize } from "../platform/platform.ts";
+import type { DoneState, Store } from "../store/store.ts";
 import { jobJson, jsonLine } from "../view/json.ts";
-import { quote, visible, withoutPassword } from "../view/text.ts";
+import { commandText, quote, visible, withoutPassword } from "../view/text.ts";
 import { relative } from "../view/time.ts";
 import { command } from "../cli/command.ts";
 import { section, valueFlag } from "../cli/flags.ts";
-import { withStore, type Io } from "../cli/io.ts";
+import { isTerminal, withStore, type Io } from "../cli/io.ts";
 import { JOB_FLAGS, JOB_LISTS } from "../cli/job_flags.ts";
 import { newJob } from "../cli/new_job.ts";
 import { onSignals, signalCode } from "../cli/signals.ts";
@@ -41,9 +43,9 @@ export default command({
     ...section("In the foreground", {
       if_done: {
         type: "enum",
-        options: ["skip", "rerun"],
-        default: "skip",
-        description: "When the newest job with the key has completed or failed: answer from it, or run again",
+        options: ["skip", "rerun", "rerun-failed"],
+        default: "rerun-failed",
+        description: "When the newest job with the key has ended: answer from it, run again, or do so if it failed",
       },
       remote: { type: "boolean", description: "Leave it to a worker, and only follow" },
       grace: valueFlag(GRACE, "Between TERM and KILL when it is stopped", { fallback: "10s" }),
@@ -58,8 +60,8 @@ export default command({
     ["lease run --remote -q gpu -- ./train.sh", "on whatever worker serves the queue"],
   ],
   notes: [
-    "With --key: a live job with that key is followed from the beginning of its log; one that nobody runs yet, or whose runner died, is run here; of one that has completed or failed the log is printed again. One that was cancelled is run anew.",
-    "The job does not read our standard input: --input - hands that over as a whole. What it prints on stdout and stderr stays apart, byte for byte; with --pty everything is stdout.",
+    "With --key: a live job with that key is followed from the beginning of its log; one that nobody runs yet, or whose runner died, is run here; of one that has completed the log is printed again. One that failed or was cancelled is run anew; with --if-done skip a failure is an answer as well.",
+    "Standard input, where that is a file or a pipe, is the job's own when it runs here; with --remote it is read to its end first, up to 1 MiB, and kept with the job. What it prints on stdout and stderr stays apart, byte for byte; with --pty everything is stdout.",
     "What fails is not run again unless --retries says so; what is lost is, three times.",
     {
       title: "Signals",
@@ -87,7 +89,9 @@ export default command({
       throw new LeaseError("usage", `--${name.replace("_", "-")} says what to do about a --key: give that as well`);
     }
     const retry_on = args.retry_on ?? (RETRY_FLAGS.some((name) => args[name] !== undefined) ? "any" : "lost");
-    const job = await newJob({ ...args, retry_on }, lists, rest, io);
+    const lends_stdin = args.input === undefined && rest.length > 0 && isFileOrPipe(0);
+    const input = args.remote && lends_stdin ? "-" : args.input;
+    const job = await newJob({ ...args, input, retry_on }, lists, rest, io);
     const wanted = job.argv.length === 0 && job.input === null && key !== null ? null : job;
     if (wanted !== null) checkNewJob(wanted);
     const { lease_ms } = job.settings;
@@ -99,9 +103,17 @@ export default command({
       const report = reporter(io, args.verbose, signals);
       const base = { store, store_url, clock: systemClock, random: systemRandom, version: VERSION, report };
       const print = output.print.bind(output);
-      const foreground = new Foreground({ ...base, times, kill_grace_ms, remote: args.remote, print });
+      const lent = { inherits_stdin: lends_stdin && !args.remote, terminal: isTerminal(1) ? OUR_TERMINAL : null };
+      const foreground = new Foreground({
+        ...base,
+        times,
+        kill_grace_ms,
+        remote: args.remote,
+        foreground: lent,
+        print,
+      });
       try {
-        const id = await find(store, foreground, { key, wanted, rerun: args.if_done === "rerun" }, report);
+        const id = await find(store, foreground, { key, wanted, answers: ANSWERS[args.if_done] }, report);
         signals.tell((signal) => {
           output.release();
           // Nobody can come back to a job without a key: it would run again, unasked for.
@@ -131,30 +143,60 @@ export default command({
 async function find(
   store: Store,
   foreground: Foreground,
-  { key, wanted, rerun }: { key: string | null; wanted: NewJob | null; rerun: boolean },
+  { key, wanted, answers }: { key: string | null; wanted: NewJob | null; answers: readonly DoneState[] },
   report: Report,
 ): Promise<number> {
+  // Who brings no command only wants to know how it ended.
+  const isAnswer = ({ state }: Job) => (wanted === null ? ANSWERS.skip : answers).some((name) => name === state.name);
   const [newest] = key === null ? [] : await store.list({ key, limit: 1, newest_first: true });
-  if (newest !== undefined && isAnswer(newest) && !rerun) return replay(newest, report);
+  if (newest !== undefined && isAnswer(newest)) return replay(newest, wanted, report);
   if (wanted === null) {
     if (newest !== undefined && !isFinished(newest.state)) return newest.id;
     throw new LeaseError("usage", `there is no job with key ${key}, and no command to make one: write it after --`);
   }
-  const { id, created } = await foreground.enqueue(wanted, { done_answers: !rerun });
+  const { id, created } = await foreground.enqueue(wanted, { done_answers: answers });
   const [live] = created ? [] : await store.jobs([id]);
-  if (live && isAnswer(live)) return replay(live, report);
+  if (live && isAnswer(live)) return replay(live, wanted, report);
+  if (live) noteOtherCommand(live, wanted, report);
   if (live?.state.name === "running" && !foreground.own) {
     report("info", `job ${id} with key ${key} is run by ${live.state.holder}; following it`);
   }
   return id;
 }
 
-/** A job that was cancelled has no answer to give. */
-function isAnswer({ state }: Job): boolean {
-  return state.name === "completed" || state.name === "failed";
+/** Which ends of a job are answers; a job that was cancelled has none to give. */
+const ANSWERS = {
+  skip: ["completed", "failed"],
+  rerun: [],
+  "rerun-failed": ["completed"],
+} as const satisfies Record<string, readonly DoneState[]>;
+
+/** Whoever changed the command and not the key would take an old result for that of the new one. */
+function noteOtherCommand(job: Job, wanted: NewJob | null, report: Report): void {
+  if (wanted === null || commandText(job) === commandText(wanted)) return;
+  report("warn", `job ${job.id} with key ${job.key} has another command: ${commandText(job)}`);
 }
 
-function replay(job: Job, report: Report): number {
+function isFileOrPipe(fd: number): boolean {
+  try {
+    const stats = fstatSync(fd);
+    return stats.isFile() || stats.isFIFO();
+  } catch {
+    return false;
+  }
+}
+
+const OUR_TERMINAL: TerminalSize = {
+  columns: () => process.stdout.columns,
+  rows: () => process.stdout.rows,
+  onChange(changed) {
+    process.stdout.on("resize", changed);
+    return () => process.stdout.off("resize", changed);
+  },
+};
+
+function replay(job: Job, wanted: NewJob | null, report: Report): number {
+  noteOtherCommand(job, wanted, report);
   const now_ms = systemClock.wall_ms();
   const ended = relative(isFinished(job.state) ? job.state.finished_at_ms : now_ms, now_ms);
   report("info", `job ${job.id} with key ${job.key} ${job.state.name} ${ended}; its log:`);

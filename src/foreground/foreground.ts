@@ -18,7 +18,7 @@ import { RecoverySweep } from "../recovery/sweep.ts";
 import { Enforcer } from "../runner/enforcer.ts";
 import { Fences } from "../runner/fence.ts";
 import { Scratch } from "../runner/scratch.ts";
-import type { Store } from "../store/store.ts";
+import type { EnqueueOptions, Store } from "../store/store.ts";
 import { NOT_STARTED } from "../worker/acquire_ahead.ts";
 import { Attempt, putAway, type AttemptOptions, type AttemptOwner } from "../worker/attempt.ts";
 import { CancelWatch } from "../worker/cancel_watch.ts";
@@ -115,7 +115,7 @@ export class Foreground {
   }
 
   /** Queues a job, and unless it is for others is granted it at once where that is possible. */
-  async enqueue(job: NewJob, options: { done_answers: boolean }): Promise<{ id: number; created: boolean }> {
+  async enqueue(job: NewJob, options: Pick<EnqueueOptions, "done_answers">): Promise<{ id: number; created: boolean }> {
     if (this.#options.remote || job.argv.length === 0) {
       const [queued] = await this.#options.store.enqueue([job], options);
       assert(queued !== undefined, "a store answers every request");

@@ -29,7 +29,7 @@ function start(options: SpawnOptions, stdout: "pipe" | number, stderr: "pipe" | 
   return Bun.spawn([...options.argv], {
     cwd: options.cwd,
     env: options.env,
-    stdin: options.input ?? "ignore",
+    stdin: options.input ?? (options.inherits_stdin === true ? "inherit" : "ignore"),
     stdout,
     stderr,
     detached: true,
@@ -122,13 +122,15 @@ export function spawnInTerminal(options: SpawnOptions): Child {
     env: { TERM: "xterm-256color", ...options.env },
     ...inCgroup(options),
     terminal: {
-      cols: PTY_COLUMNS,
-      rows: PTY_ROWS,
+      cols: options.terminal?.columns() ?? PTY_COLUMNS,
+      rows: options.terminal?.rows() ?? PTY_ROWS,
       data: (_terminal, bytes) => void options.onOutput("stdout", bytes),
       exit: () => ended.resolve(),
     },
   });
   const { terminal } = child;
+  const { terminal: ours } = options;
+  const stop = ours?.onChange(() => terminal?.resize(ours.columns(), ours.rows()));
   if (options.input !== null) {
     terminal?.write(options.input);
     // End of file, as a person types it: a program that reads its input must not wait for more.
@@ -136,7 +138,10 @@ export function spawnInTerminal(options: SpawnOptions): Child {
   }
   return {
     pid: child.pid,
-    exited: child.exited.then(() => exitOf(child.exitCode, child.signalCode)),
+    exited: child.exited.then(() => {
+      stop?.();
+      return exitOf(child.exitCode, child.signalCode);
+    }),
     drained: ended.promise,
     abandonOutput: () => terminal?.close(),
   };

@@ -43,9 +43,20 @@ export const platform: Platform = {
     if (options.pty)
       throw new LeaseError("unsupported", "--pty needs the compiled lease: Deno can't make a terminal for a job");
     const [command = "", ...args] = options.argv;
-    const child = spawn(command, args, { cwd: options.cwd, env: { ...options.env }, detached: true });
-    for (const name of ["stdout", "stderr"] as const) {
-      const stream = child[name];
+    const inherits = options.inherits_stdin === true && options.input === null;
+    const stdio = [inherits ? "inherit" : "pipe", "pipe", "pipe"] as const;
+    const child = spawn(command, args, {
+      cwd: options.cwd,
+      env: { ...options.env },
+      detached: true,
+      stdio: [...stdio],
+    });
+    const { stdout, stderr } = child;
+    if (stdout === null || stderr === null) throw new Error("a child has its pipes");
+    for (const [name, stream] of [
+      ["stdout", stdout],
+      ["stderr", stderr],
+    ] as const) {
       stream.on("data", (bytes: Uint8Array) => {
         const taken = options.onOutput(name, bytes);
         if (taken === undefined) return;
@@ -54,15 +65,15 @@ export const platform: Platform = {
       });
     }
     // A child that never reads its input is its own business.
-    child.stdin.on("error", () => {});
-    child.stdin.end(options.input ?? undefined);
+    child.stdin?.on("error", () => {});
+    child.stdin?.end(options.input ?? undefined);
     const ended = (stream: NodeJS.ReadableStream) => new Promise<void>((done) => stream.once("close", () => done()));
-    const drained = Promise.all([ended(child.stdout), ended(child.stderr)]).then(() => {});
+    const drained = Promise.all([ended(stdout), ended(stderr)]).then(() => {});
     const exited = Promise.withResolvers<Awaited<Child["exited"]>>();
     child.once("exit", (exit_code, signal) => exited.resolve({ exit_code, signal }));
     const abandonOutput = () => {
-      child.stdout.destroy();
-      child.stderr.destroy();
+      stdout.destroy();
+      stderr.destroy();
     };
     const started = Promise.withResolvers<void>();
     child.once("error", started.reject);

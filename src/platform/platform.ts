@@ -30,16 +30,28 @@ export interface SqlDatabase {
 
 export type Stream = "stdout" | "stderr";
 
+/** Of the terminal that we are at. */
+export interface TerminalSize {
+  columns(): number;
+  rows(): number;
+  /** The returned function ends it. */
+  onChange(changed: () => void): () => void;
+}
+
 export interface SpawnOptions {
   argv: readonly string[];
   cwd: string;
   env: Readonly<Record<string, string>>;
   /** Written to the child's standard input, which is closed after it; null: nothing to read. */
   input: Uint8Array | null;
+  /** Without an input it reads what this process would. */
+  inherits_stdin?: boolean;
   /** The control group that it is born in. */
   cgroup?: string | null;
   /** Give the child a terminal instead of pipes; everything then arrives as stdout. */
   pty: boolean;
+  /** How large that is, and goes on to be; else as large as most. */
+  terminal?: TerminalSize | null;
   /**
    * Called for what the child printed, as it arrives; the bytes are only valid during the call. Until a promise that it
    * returns is settled no more of that stream is read, where the runtime can hold it back (a terminal can't be).

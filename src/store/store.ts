@@ -213,9 +213,12 @@ export interface Upkeep {
 export interface EnqueueOptions {
   /** Those that are pending are granted in the same write, before anybody else can see them. */
   acquire?: Acquirer;
-  /** A key without a live job is answered by the newest that had it, if that has completed or failed. */
-  done_answers?: boolean;
+  /** A key without a live job is answered by the newest that had it, if that ended in one of these ways. */
+  done_answers?: readonly DoneState[];
 }
+
+/** How a job ends by itself, and so has an answer to give. */
+export type DoneState = "completed" | "failed";
 
 /** All that is needed to add jobs. */
 export type Inbox = Pick<Producer, "enqueue" | "close">;

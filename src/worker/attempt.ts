@@ -22,20 +22,19 @@ import type { Lease } from "../leasing/lease.ts";
 import type { LeaseManager, Release } from "../leasing/manager.ts";
 import { SilenceWatch } from "../leasing/silence_watch.ts";
 import { bootId, identify, processText } from "../platform/machine.ts";
-import type { Stream } from "../platform/platform.ts";
+import type { SpawnOptions, Stream } from "../platform/platform.ts";
 import { killLeftovers, leftoverName, LeftoverSearch } from "../recovery/leftovers.ts";
-import { jobEnvironment, jobVariables } from "../runner/environment.ts";
 import type { Culprit, Enforcer } from "../runner/enforcer.ts";
 import type { Fences } from "../runner/fence.ts";
 import { LogCapture } from "../runner/log/capture.ts";
 import { LogFile } from "../runner/log/file.ts";
 import { LAST_LINES, LineCounter, Tail } from "../runner/log/tail.ts";
-import { ResultFile } from "../runner/result_file.ts";
 import { ProgramRun, type JobRun, type Outcome, type StopReason } from "../runner/run.ts";
 import type { Scratch } from "../runner/scratch.ts";
 import { runHandler, type Handling } from "./in_process.ts";
 import type { LogFlusher } from "./log_flusher.ts";
 import { extensionText, silenceWarning, stoppedText } from "./messages.ts";
+import { programOf } from "./program.ts";
 import { writeWhileLeased } from "./store_trouble.ts";
 
 /** What a worker is told that is the same for all its attempts. */
@@ -59,6 +58,8 @@ export interface AttemptOptions {
   learn?: boolean;
   /** Where whole logs are kept as plain files. */
   log_dir?: string | null;
+  /** What somebody who runs it in the foreground lends to it. */
+  foreground?: Pick<SpawnOptions, "inherits_stdin" | "terminal">;
 }
 
 /** The worker, as its attempts see it. */
@@ -213,27 +214,11 @@ export class Attempt {
   }
 
   #startProgram(): JobRun {
-    const { clock, store_url, log_dir = null, handler = [] } = this.#options;
-    const { job, grant } = this.lease;
-    const { checkpoint } = grant;
-    const { manager, store_id } = this.#owner;
-    const { worker_id } = manager;
-    const result = new ResultFile(this.#owner.scratch, job.id, job.token);
-    const output_path = result.path;
-    const argv = [...handler, ...job.argv];
+    const { clock, log_dir = null } = this.#options;
+    const program = programOf(this.lease, this.#options, this.#owner);
     const unwritable = (error: unknown) => this.#say("warn", `its log file can't be written: ${errorText(error)}`);
-    if (log_dir !== null) this.#file = new LogFile(log_dir, job.id, job.token, argv, unwritable);
-    const program = {
-      argv,
-      cwd: job.cwd,
-      env: jobEnvironment(job.env, jobVariables({ job, worker_id, store_url, store_id, checkpoint, output_path })),
-      input: job.input,
-      pty: job.settings.pty,
-      fence: this.#owner.fences.take(),
-      name: leftoverName(this.#owner.store_id, job.id, job.token),
-      result,
-      result_limit_bytes: job.settings.output_limit_bytes,
-    };
+    const { id, token } = this.lease.job;
+    if (log_dir !== null) this.#file = new LogFile(log_dir, id, token, program.argv, unwritable);
     return new ProgramRun(program, clock, {
       started: (pid, cgroup) => this.#started(pid, cgroup),
       printed: (stream, bytes) => this.#printed(stream, bytes),

@@ -244,7 +244,8 @@ describe("a run with the key", () => {
       expect({ code, stdout }).toEqual({ code: 5, stdout: "one\nthree\n" });
       expect(stderr).toContain("two\n");
     }
-    expect(guests[0]?.stderr).toMatch(/^lease: job 1 with key k is run by \S+; following it\n/);
+    expect(guests[0]?.stderr).toMatch(/^lease: job 1 with key k has another command: .*\n/);
+    expect(guests[0]?.stderr).toMatch(/\nlease: job 1 with key k is run by \S+; following it\n/);
     expect((await site.job(1)).attempts).toBe(1);
   });
 
@@ -263,15 +264,25 @@ describe("a run with the key", () => {
   scenario("of a finished job answers at once, or runs again where that is asked for", async (site) => {
     const first = await run(site, "--key", "k", "-c", "echo out; echo err >&2; exit 7");
     expect(first).toMatchObject({ code: 7, stdout: "out\n", stderr: "err\n" });
-    const again = await run(site, "--key", "k", "--", "echo", "other");
+    const again = await run(site, "--key", "k", "--if-done", "skip", "--", "echo", "other");
     expect(again).toMatchObject({ code: 7, stdout: "out\n" });
-    expect(again.stderr).toMatch(/^lease: job 1 with key k failed .*; its log:\nerr\n$/);
+    expect(again.stderr).toMatch(
+      /^lease: job 1 .* another command: .*\nlease: job 1 with key k failed .*; its log:\nerr\n$/,
+    );
     expect(await run(site, "--key", "k", "--if-done", "rerun", "--", "echo", "other")).toMatchObject({
       code: 0,
       stdout: "other\n",
     });
     expect(await run(site, "--key", "k")).toMatchObject({ code: 0, stdout: "other\n" });
     expect((await site.store.list({ limit: 10, newest_first: false })).length).toBe(2);
+  });
+
+  scenario("of a failed job runs it again, and of a completed one answers: a flaky step goes on", async (site) => {
+    const flaky = "echo ran >> ran; [ $(wc -l < ran) -ge 2 ]";
+    expect((await run(site, "--key", "k", "-c", flaky)).code).toBe(1);
+    expect((await run(site, "--key", "k", "-c", flaky)).code).toBe(0);
+    expect((await run(site, "--key", "k", "-c", flaky)).code).toBe(0);
+    expect(site.lines("ran")).toEqual(["ran", "ran"]);
   });
 
   scenario("of a cancelled job runs anew: that one has no answer", async (site) => {

@@ -45,10 +45,21 @@ export function enqueueOptionsContract(test: StoreTest): void {
   });
 
   describe("enqueue with a key that is done", () => {
+    const BOTH = ["completed", "failed"] as const;
+
+    test("makes a new job after one that ended in another way than is wanted", async (s) => {
+      await s.finished("failed", { key: "k" });
+      const again = only(await s.store.enqueue([newJob({ key: "k" })], { done_answers: ["completed"] }));
+      expect(again.created).toBe(true);
+      await s.store.cancel([again.id], null);
+      await s.finished("completed", { key: "l" });
+      expect(only(await s.store.enqueue([newJob({ key: "l" })], { done_answers: ["completed"] })).created).toBe(false);
+    });
+
     test("is answered by a job that has completed or failed, where that is wanted", async (s) => {
       for (const name of ["completed", "failed"] as const) {
         const done = await s.finished(name, { key: name });
-        const answer = await s.store.enqueue([newJob({ key: name })], { done_answers: true, acquire });
+        const answer = await s.store.enqueue([newJob({ key: name })], { done_answers: BOTH, acquire });
         expect(answer).toEqual([{ id: done, created: false, grant: null }]);
         const unasked = only(await s.store.enqueue([newJob({ key: name })]));
         expect(unasked.created).toBe(true);
@@ -59,14 +70,14 @@ export function enqueueOptionsContract(test: StoreTest): void {
     test("makes a new job after one that was cancelled, and without a key", async (s) => {
       await s.finished("completed", { key: "k" });
       await s.store.cancel([only(await s.store.enqueue([newJob({ key: "k" })])).id], null);
-      expect(only(await s.store.enqueue([newJob({ key: "k" })], { done_answers: true })).created).toBe(true);
-      expect(only(await s.store.enqueue([newJob()], { done_answers: true })).created).toBe(true);
+      expect(only(await s.store.enqueue([newJob({ key: "k" })], { done_answers: BOTH })).created).toBe(true);
+      expect(only(await s.store.enqueue([newJob()], { done_answers: BOTH })).created).toBe(true);
     });
 
     test("is answered by a live job before any that is done", async (s) => {
       await s.finished("completed", { key: "k" });
       const live = await s.enqueueOne({ key: "k" });
-      expect(await s.store.enqueue([newJob({ key: "k" })], { done_answers: true })).toEqual([
+      expect(await s.store.enqueue([newJob({ key: "k" })], { done_answers: BOTH })).toEqual([
         { id: live, created: false },
       ]);
     });

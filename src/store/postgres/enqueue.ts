@@ -8,7 +8,7 @@ import { LeaseError } from "../../core/errors.ts";
 import type { NewJob, StateName } from "../../core/job.ts";
 import { isBlocked } from "../shared/columns.ts";
 import { answersWhenDone, replaces } from "../shared/verdicts.ts";
-import type { Acquirer, BulkEnqueued, EnqueueOptions, Enqueued, Grant } from "../store.ts";
+import type { DoneState, Acquirer, BulkEnqueued, EnqueueOptions, Enqueued, Grant } from "../store.ts";
 import { acquire } from "./acquire.ts";
 import { cancelWaiting } from "./cancel.ts";
 import { addDependencies, freeChildren } from "./dependencies.ts";
@@ -92,7 +92,7 @@ interface KeyOwner {
 async function enqueueChunk(
   db: Connection,
   jobs: readonly NewJob[],
-  { done_answers = false }: EnqueueOptions,
+  { done_answers = [] }: EnqueueOptions,
 ): Promise<Enqueued[]> {
   if (jobs.every(isPlain)) {
     const ids = await insertPlain(db, jobs);
@@ -124,13 +124,13 @@ async function enqueueChunk(
 async function ownersOf(
   db: Connection,
   jobs: readonly NewJob[],
-  done_answers: boolean,
+  done_answers: readonly DoneState[],
 ): Promise<Map<string, KeyOwner>> {
   const keys = [...new Set(jobs.flatMap(({ key }) => (key === null ? [] : [key])))];
   if (keys.length === 0) return new Map();
-  const done = done_answers ? await db.query(SQL.newestByKey, [keys]) : [];
+  const done = done_answers.length > 0 ? await db.query(SQL.newestByKey, [keys]) : [];
   const live = await db.query(SQL.liveByKey, [keys]);
-  const owners = [...done.filter(({ state }) => state !== "cancelled"), ...live];
+  const owners = [...done.filter(({ state }) => done_answers.some((name) => name === state)), ...live];
   return new Map(owners.map((row) => [row["key"] as string, row as unknown as KeyOwner]));
 }
 

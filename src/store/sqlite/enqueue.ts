@@ -5,8 +5,8 @@ import { LeaseError } from "../../core/errors.ts";
 import type { JobSettings, NewJob, StateName } from "../../core/job.ts";
 import type { SqlValue } from "../../platform/platform.ts";
 import { isBlocked, settingsColumn } from "../shared/columns.ts";
-import { answersWhenDone, replaces } from "../shared/verdicts.ts";
-import type { BulkEnqueued, Enqueued } from "../store.ts";
+import { replaces } from "../shared/verdicts.ts";
+import type { BulkEnqueued, DoneState, Enqueued } from "../store.ts";
 import { cancelWaiting } from "./cancel.ts";
 import type { Database } from "./open.ts";
 import { addDependencies } from "./dependencies.ts";
@@ -18,22 +18,21 @@ const LIVE_BY_KEY = `SELECT id, state FROM jobs
   WHERE key = ?1 AND state IN ('blocked', 'scheduled', 'pending', 'running')`;
 const NEWEST_BY_KEY = "SELECT id, state FROM jobs WHERE key = ?1 ORDER BY id DESC LIMIT 1";
 
-export function enqueue(db: Database, jobs: readonly NewJob[], done_answers = false): Enqueued[] {
+export function enqueue(db: Database, jobs: readonly NewJob[], done_answers: readonly DoneState[] = []): Enqueued[] {
   const now_ms = db.now_ms();
   return jobs.map((job) => enqueueOne(db, job, now_ms, done_answers));
 }
 
-function enqueueOne(db: Database, job: NewJob, now_ms: number, done_answers = false): Enqueued {
+function enqueueOne(db: Database, job: NewJob, now_ms: number, done_answers: readonly DoneState[] = []): Enqueued {
   checkNewJob(job);
   const live = job.key === null ? null : db.sql(LIVE_BY_KEY).get(job.key);
   if (live !== null) {
     const id = live["id"] as number;
     if (!replaces(job, { id, state: live["state"] as StateName })) return { id, created: false };
     cancelWaiting(db, id, now_ms, `replaced by a new job with key ${job.key}`);
-  } else if (done_answers && job.key !== null) {
+  } else if (done_answers.length > 0 && job.key !== null) {
     const done = db.sql(NEWEST_BY_KEY).get(job.key);
-    if (done !== null && answersWhenDone(done["state"] as StateName))
-      return { id: done["id"] as number, created: false };
+    if (done_answers.some((state) => state === done?.["state"])) return { id: done?.["id"] as number, created: false };
   }
   return { id: insert(db, job, now_ms), created: true };
 }

@@ -1,0 +1,31 @@
+/** The program of a granted job: its words, folder, environment, input and fence, as its worker starts it. */
+
+import type { Lease } from "../leasing/lease.ts";
+import { leftoverName } from "../recovery/leftovers.ts";
+import { jobEnvironment, jobVariables } from "../runner/environment.ts";
+import { ResultFile } from "../runner/result_file.ts";
+import type { Program } from "../runner/run.ts";
+import type { AttemptOptions, AttemptOwner } from "./attempt.ts";
+
+type Told = Pick<AttemptOptions, "store_url" | "handler" | "foreground">;
+
+export function programOf({ job, grant }: Lease, told: Told, owner: AttemptOwner): Program {
+  const { store_url, handler = [], foreground } = told;
+  const { store_id, scratch, fences, manager } = owner;
+  const { worker_id } = manager;
+  const { checkpoint } = grant;
+  const result = new ResultFile(scratch, job.id, job.token);
+  const about = { job, worker_id, store_url, store_id, checkpoint, output_path: result.path };
+  return {
+    ...foreground,
+    argv: [...handler, ...job.argv],
+    cwd: job.cwd,
+    env: jobEnvironment(job.env, jobVariables(about)),
+    input: job.input,
+    pty: job.settings.pty,
+    fence: fences.take(),
+    name: leftoverName(store_id, job.id, job.token),
+    result,
+    result_limit_bytes: job.settings.output_limit_bytes,
+  };
+}
