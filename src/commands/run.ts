@@ -110,6 +110,7 @@ export default command({
         kill_grace_ms,
         remote: args.remote,
         foreground: lent,
+        adopts: true,
         print,
       });
       try {

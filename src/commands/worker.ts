@@ -134,6 +134,7 @@ export default command({
         poll_ms: Math.max(SHORTEST_POLL_MS, args.poll ?? 1_000),
         sweep: args.sweep,
         log_dir: args.log_dir ?? null,
+        adopts: true,
         preempt: args.preempt,
         until_empty: args.until_empty || args.once,
         max_jobs,

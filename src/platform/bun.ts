@@ -6,12 +6,14 @@ import { quickFiles } from "./libc.ts";
 import type * as Spawning from "./bun_spawn.ts";
 import type { Platform, SqlRow, SqlValue } from "./platform.ts";
 
+const children = new Set<number>();
 let spawning: Promise<typeof Spawning> | undefined;
 
 export const platform: Platform = {
   runtime: `bun ${Bun.version}`,
   quickFiles,
   processCalls,
+  children,
 
   openSqlite(path) {
     const database = new Database(path, { readwrite: true, create: true });
@@ -57,7 +59,10 @@ export const platform: Platform = {
   async spawn(options) {
     // Loaded with the first job: only workers need it.
     const { spawnInTerminal, spawnWithPipes } = await (spawning ??= import("./bun_spawn.ts"));
-    return options.pty ? spawnInTerminal(options) : spawnWithPipes(options);
+    const child = options.pty ? spawnInTerminal(options) : spawnWithPipes(options);
+    children.add(child.pid);
+    void child.exited.then(() => children.delete(child.pid));
+    return child;
   },
 
   // Not by node:zlib, which takes longer to load than a watchdog takes to run.

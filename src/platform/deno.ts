@@ -14,6 +14,7 @@ export const platform: Platform = {
   quickFiles: () => null,
   // Calling the C library would take a permission of its own.
   processCalls: () => null,
+  children: new Set(),
 
   openSqlite(path) {
     const database = new DatabaseSync(path);

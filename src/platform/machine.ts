@@ -148,6 +148,28 @@ export function* environments(): Generator<{ pid: number; environment: readonly 
   }
 }
 
+/** Of one process; null when we may not look into it. */
+export function environmentOf(pid: number): readonly string[] | null {
+  return readOrNull(`/proc/${pid}/environ`)?.split("\0") ?? null;
+}
+
+/** Those that a process started, or that were given to it when theirs ended. Whatever thread did it, it is the first. */
+export function childrenOf(pid: number): number[] {
+  const text = procIsOurs() ? readOrNull(`/proc/${pid}/task/${pid}/children`) : null;
+  return (
+    text
+      ?.split(" ")
+      .filter((word) => word !== "")
+      .map(Number) ?? []
+  );
+}
+
+/** Since boot, in hundredths of a second, as the start of a process is counted. */
+export function uptime_cs(): number {
+  const [seconds = "0"] = (readOrNull("/proc/uptime") ?? "").split(" ");
+  return Math.round(Number(seconds) * 100);
+}
+
 /** Whoever started it, whatever it may do by now; null when that can't be known. */
 export function userOf(pid: number): number | null {
   const real = /^Uid:\s+(\d+)/m.exec(readOrNull(`/proc/${pid}/status`) ?? "")?.[1];

@@ -116,6 +116,8 @@ export interface Platform {
   readonly runtime: string;
   quickFiles(): QuickFiles | null;
   processCalls(): ProcessCalls | null;
+  /** What `spawn` started and waits for. */
+  readonly children: ReadonlySet<number>;
   openSqlite(path: string): SqlDatabase;
   /** Starts a program as the leader of a new session; rejects with the system's error when it can't be started. */
   spawn(options: SpawnOptions): Promise<Child>;

@@ -22,8 +22,16 @@ import {
   killCgroup,
   removeCgroup,
 } from "../platform/cgroup.ts";
-import { environments, identify, isProvenAlive, livingProcesses, livingStat, userOf } from "../platform/machine.ts";
-import { isSignallable, killIfSame } from "../platform/signals.ts";
+import {
+  bootId,
+  environments,
+  identify,
+  isProvenAlive,
+  livingProcesses,
+  livingStat,
+  userOf,
+} from "../platform/machine.ts";
+import { groupExists, isSignallable, killIfSame } from "../platform/signals.ts";
 import { confirmedIn } from "../runner/enforcer.ts";
 import { FOLDER_PREFIX, ownerOf } from "../runner/fence.ts";
 import { removeScratch, scratchFolders } from "../runner/scratch.ts";
@@ -57,8 +65,6 @@ const LOOKS = 200;
 /** What was being born while the rest was killed is found by looking again. */
 const ROUNDS = 5;
 
-const NOTHING: Cleared = { killed: 0, survivors: [] };
-
 /** Returns when they are dead, or can't be killed. `mayKill` is asked when there are some. */
 export async function killLeftovers(
   leftovers: Leftovers,
@@ -67,7 +73,9 @@ export async function killLeftovers(
   mayKill: () => Promise<boolean> = () => Promise.resolve(true),
 ): Promise<Cleared> {
   let found = search.find(leftovers);
-  if (found.cgroups.length + found.processes.length === 0 || !(await mayKill())) return NOTHING;
+  const beyond = search.beyondUs(leftovers);
+  if (found.cgroups.length + found.processes.length === 0 || !(await mayKill()))
+    return { killed: 0, survivors: beyond };
   const groups = new Set(found.processes.map(({ pid }) => livingStat(pid)?.group));
   // Most often one is the other as well.
   const killed = Math.max(found.cgroups.length, groups.size);
@@ -80,7 +88,8 @@ export async function killLeftovers(
     found = search.again().find(leftovers);
     if (lives() || found.cgroups.length + found.processes.length === 0) break;
   }
-  return { killed, survivors: [...found.cgroups.flatMap(cgroupMembers), ...found.processes.map(({ pid }) => pid)] };
+  const survivors = [...found.cgroups.flatMap(cgroupMembers), ...found.processes.map(({ pid }) => pid), ...beyond];
+  return { killed, survivors };
 }
 
 /** With the group that it leads. */
@@ -135,10 +144,27 @@ export class LeftoverSearch {
   find(leftovers: Leftovers): Found {
     const { cgroups, leaders } = this.#confirmedOf(leftovers);
     const own = [...leaders.filter(isProvenAlive), ...this.#markedOf(leftovers).map(identify)];
+    const sessions = leaders.filter(({ boot_id }) => boot_id === bootId()).map(({ pid }) => pid);
     return {
       cgroups: [...new Set([...this.#cgroupsOf(leftovers), ...cgroups])].filter(isPopulated),
-      processes: own.length === 0 ? own : withRelatives(own),
+      processes: own.length + sessions.length === 0 ? own : withRelatives(own, sessions),
     };
+  }
+
+  /**
+   * Processes of other users in the group or session that the job's program led: not ours to kill, as far as can be
+   * told, but perhaps of the job all the same, which had better not run beside them.
+   */
+  beyondUs({ process: noted }: Leftovers): number[] {
+    if (noted === null || noted.boot_id !== bootId() || !groupExists(noted.pid)) return [];
+    const leader = livingStat(noted.pid);
+    if (leader !== null && leader.started !== noted.pid_started) return [];
+    const own = process.getuid?.();
+    return (livingProcesses() ?? []).filter((pid) => {
+      const stat = livingStat(pid);
+      const related = stat !== null && (stat.group === noted.pid || stat.session === noted.pid);
+      return related && stat.started >= noted.pid_started && userOf(pid) !== own;
+    });
   }
 
   /**
@@ -216,14 +242,14 @@ function isFence(cgroup: string): boolean {
  * With those of our user in their sessions, and those that descend from them: a program may empty its environment. The
  * session of a job is its own, and never the one that we are in.
  */
-function withRelatives(own: readonly ProcessIdentity[]): ProcessIdentity[] {
+function withRelatives(own: readonly ProcessIdentity[], led: readonly number[]): ProcessIdentity[] {
   const [user, own_session] = [process.getuid?.(), livingStat(process.pid)?.session];
   const everybody = (livingProcesses() ?? []).flatMap((pid) => {
     const stat = livingStat(pid);
     return stat !== null && isSignallable(pid) ? [{ pid, ...stat }] : [];
   });
   const pids = new Set(own.map(({ pid }) => pid));
-  const sessions = new Set(everybody.filter(({ pid }) => pids.has(pid)).map(({ session }) => session));
+  const sessions = new Set([...led, ...everybody.filter(({ pid }) => pids.has(pid)).map(({ session }) => session)]);
   for (let before = -1; before !== pids.size;) {
     before = pids.size;
     for (const { pid, parent, session } of everybody) {

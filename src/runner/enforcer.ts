@@ -14,7 +14,7 @@ import { join } from "node:path";
 import process from "node:process";
 import { platform } from "#platform";
 import type { ProcessIdentity } from "../core/records.ts";
-import { bootId, ownIdentity } from "../platform/machine.ts";
+import { bootId, ownIdentity, uptime_cs } from "../platform/machine.ts";
 import { signalGroup } from "../platform/signals.ts";
 import type { Scratch } from "./scratch.ts";
 
@@ -183,11 +183,6 @@ export class Enforcer {
 
 function groupText({ boot_id, pid, pid_started }: ProcessIdentity): string {
   return `group ${pid_started} ${boot_id} ${pid}`;
-}
-
-function uptime_cs(): number {
-  const [seconds = "0"] = readFileSync("/proc/uptime", "latin1").split(" ");
-  return Math.round(Number(seconds) * 100);
 }
 
 /** What a worker told the enforcer in its scratch folder, by the names of the jobs. */

@@ -5,8 +5,10 @@
  * does to its group, session and environment; one write kills it all. Groups are used again: making one for each of many
  * short jobs would cost more than the fence.
  *
- * `group`: elsewhere, the process group of which the job's program is the leader. What leaves it is found by its marks
- * (see recovery/leftovers.ts) or not at all.
+ * `tree`: elsewhere a worker adopts what its jobs leave behind, and knows it by its descent (see tree.ts).
+ *
+ * `group`: where that can't be had either, the process group of which the job's program is the leader. What leaves it is
+ * found by its marks (see recovery/leftovers.ts) or not at all.
  *
  * A job that ended well may leave a daemon in a session of its own; that one is let go, into a group that names the job,
  * to be found when the job is to run again.
@@ -21,18 +23,27 @@ import {
   moveMembers,
   removeCgroup,
 } from "../platform/cgroup.ts";
-import { bootId, isProvenDead, ownIdentity, processGroup } from "../platform/machine.ts";
+import { bootId, groupMembers, isProvenDead, ownIdentity, processGroup } from "../platform/machine.ts";
 import { signalGroup, signalProcess } from "../platform/signals.ts";
 import { askToEnd, groupLives } from "./group.ts";
+import { Trees } from "./tree.ts";
+
+/** What holds a job together, from the best to the least; `inspect` and `doctor` say which it is. */
+export type FenceKind = "cgroup" | "tree" | "group";
 
 export interface Fence {
+  readonly kind: FenceKind;
   /** The control group that the program is to be born in; null: there is only its process group. */
   readonly cgroup: string | null;
+  /** Its program runs, with that environment. */
+  started(leader: number, env: Readonly<Record<string, string>>): void;
   /** Anything of the job runs, wherever it went. */
   lives(leader: number): boolean;
   /** Asks all of it to end. */
   ask(leader: number): void;
   kill(leader: number): void;
+  /** What of it runs, to be named. */
+  survivors(leader: number): number[];
   /** What is left is no longer part of the job. */
   letGo(name: string): void;
   /** Nothing of the job is left: the next one may have it, unless something was killed in it. */
@@ -40,7 +51,10 @@ export interface Fence {
 }
 
 export const GROUP_FENCE: Fence = {
+  kind: "group",
   cgroup: null,
+  started: () => {},
+  survivors: (leader) => groupMembers(leader) ?? [],
   lives: groupLives,
   ask: askToEnd,
   kill: (leader) => void signalGroup(leader, "SIGKILL"),
@@ -82,22 +96,32 @@ export class Fences {
   /** Undefined before the first job. */
   #folder: string | null | undefined;
   readonly #free: string[] = [];
+  readonly #adopts: boolean;
+  #trees: Trees | null = null;
   #made = 0;
 
-  constructor(worker_id: string) {
+  /** `adopts`: this process may become the parent of what jobs leave behind; not where it has other children. */
+  constructor(worker_id: string, { adopts = false }: { adopts?: boolean } = {}) {
+    this.#adopts = adopts;
     this.#name = folderName(worker_id);
   }
 
   take(): Fence {
     if (this.#folder === undefined) this.#folder = makeCgroupFolder(this.#name);
     const folder = this.#folder;
-    if (folder === null) return GROUP_FENCE;
+    if (folder === null) return this.#treeFence();
     const path = this.#free.pop() ?? makeCgroup(folder, String(++this.#made));
     return path === null ? GROUP_FENCE : this.#cgroupFence(folder, path);
   }
 
+  #treeFence(): Fence {
+    if (this.#adopts) this.#trees ??= Trees.adopting();
+    return this.#trees?.fence() ?? GROUP_FENCE;
+  }
+
   /** What was let go stays, with the folder around it. */
   end(): void {
+    this.#trees?.end();
     for (const path of this.#free.splice(0)) removeCgroup(path);
     if (typeof this.#folder === "string") removeCgroup(this.#folder);
   }
@@ -105,7 +129,10 @@ export class Fences {
   #cgroupFence(folder: string, path: string): Fence {
     let released = false;
     return {
+      kind: "cgroup",
       cgroup: path,
+      started: () => {},
+      survivors: () => cgroupMembers(path),
       lives: () => !released && isPopulated(path),
       ask(leader) {
         if (released) return;

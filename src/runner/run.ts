@@ -5,7 +5,7 @@
 
 import { every, isSettledWithin, type Clock } from "../core/clock.ts";
 import { errorText, LeaseError } from "../core/errors.ts";
-import { endOfChild } from "../platform/machine.ts";
+import { endOfChild, processText } from "../platform/machine.ts";
 import type { Child, SpawnOptions, Stream } from "../platform/platform.ts";
 import { GROUP_FENCE, type Fence } from "./fence.ts";
 import { groupLives } from "./group.ts";
@@ -65,6 +65,9 @@ const LEFTOVER_GRACE_MS = 1_000;
 const DRAIN_MS = 200;
 const LOOK_EVERY_MS = 20;
 const SECOND_LOOK_MS = 1_000;
+/** What lives for so long after a kill can't be killed. */
+const MOST_SECOND_LOOKS = 5;
+const MOST_LOOKS = (MOST_SECOND_LOOKS * SECOND_LOOK_MS) / LOOK_EVERY_MS;
 /** What the machine has too little of for the moment: another try may find it, so this is no verdict on the program. */
 const SCARCE: ReadonlySet<unknown> = new Set(["EMFILE", "ENFILE", "EAGAIN", "ENOMEM"]);
 
@@ -119,16 +122,18 @@ export class ProgramRun implements JobRun {
       const onOutput: SpawnOptions["onOutput"] = (stream, bytes) => this.#held(this.#events.printed(stream, bytes));
       child = await this.#start({ ...program, onOutput });
     } catch (error) {
+      this.#fence.release({ killed: true });
       return startFailure(error);
     }
     this.#child = child;
+    this.#fence.started(child.pid, program.env);
     if (this.#killed) this.#fence.kill(child.pid);
     else if (this.#stopped) this.#fence.ask(child.pid);
     this.#events.started(child.pid, this.#fence.cgroup);
     const exit = await this.#exitOf(child);
     this.#exited = true;
     this.#over.resolve();
-    if (this.#fence.lives(child.pid)) await this.#endLeftovers(child.pid, exit.exit_code === 0 ? program.name : null);
+    if (this.#fence.lives(child.pid)) await this.#endLeftovers(child.pid, program.name, exit.exit_code === 0);
     this.#cancelKill?.();
     this.#fence.release({ killed: this.#killed || exit.signal === "SIGKILL" });
     await this.#drain(child);
@@ -153,8 +158,11 @@ export class ProgramRun implements JobRun {
   async #exitOf(child: Child): Child["exited"] {
     const second_opinion = Promise.withResolvers<Awaited<Child["exited"]>>();
     let seen = 0;
+    let killed = 0;
     const cancel = every(this.#clock, SECOND_LOOK_MS, () => {
       const end = endOfChild(child.pid);
+      killed = this.#killed ? killed + 1 : 0;
+      if (end === null && killed > MOST_SECOND_LOOKS) second_opinion.resolve({ exit_code: null, signal: null });
       seen = end === null ? 0 : seen + 1;
       // Once may be the moment between the end and the runtime's word of it.
       if (end !== null && seen >= 3) second_opinion.resolve(end);
@@ -168,19 +176,28 @@ export class ProgramRun implements JobRun {
    * The job is over when its program is, and nothing of it may go on without a lease, least of all beside its next
    * attempt. Only of one that ended well, and has none, a daemon in a session of its own may live.
    */
-  async #endLeftovers(pid: number, ended_well: string | null): Promise<void> {
+  async #endLeftovers(pid: number, name: string, ended_well: boolean): Promise<void> {
     if (!this.#stopped && !this.#killed) {
       // A daemon on its way into a session of its own is given the time to get there.
       await pause();
-      if (ended_well !== null && !groupLives(pid)) return this.#fence.letGo(ended_well);
+      if (ended_well && !groupLives(pid)) return this.#fence.letGo(name);
       if (!this.#fence.lives(pid)) return;
       this.#events.warn("ended and left processes behind; stopping them");
       this.stop(LEFTOVER_GRACE_MS);
     }
-    while (this.#fence.lives(pid)) {
+    for (let looks = 0; this.#fence.lives(pid); looks++) {
+      if (looks === MOST_LOOKS) return this.#giveUp(pid, name);
       if (this.#killed) this.#fence.kill(pid);
+      else looks = 0;
       await pause();
     }
+  }
+
+  /** One that has another user, or sleeps in the kernel: whoever would run the job again finds it by the name. */
+  #giveUp(pid: number, name: string): void {
+    const survivors = this.#fence.survivors(pid).map(processText).join(", ");
+    this.#events.warn(`can't kill ${survivors}; it is not run again on this machine while that lives`);
+    this.#fence.letGo(name);
   }
 
   /** A reader that is slow holds back the program, but not what is left in the pipe when that has ended. */

@@ -56,6 +56,8 @@ export interface AttemptOptions {
   beat?: Beat;
   /** The lease of jobs that set none is learned. */
   learn?: boolean;
+  /** This process has no children but its jobs, and may become the parent of what those leave behind. */
+  adopts?: boolean;
   /** Where whole logs are kept as plain files. */
   log_dir?: string | null;
   /** What somebody who runs it in the foreground lends to it. */

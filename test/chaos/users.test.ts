@@ -1,11 +1,21 @@
 /** Two real users on one machine: what one of them plants leads the other's worker nowhere, and kills nobody. */
 
 import { afterAll, describe, expect, test } from "bun:test";
-import { chmodSync, existsSync, mkdtempSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  chownSync,
+  copyFileSync,
+  existsSync,
+  mkdtempSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
-import { inSite, until } from "../support/process.ts";
+import { BINARY, inSite, until } from "../support/process.ts";
 
 const OTHER = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
 const possible = process.getuid?.() === 0 && Bun.spawnSync([...OTHER, "true"], { stderr: "ignore" }).exitCode === 0;
@@ -99,4 +109,42 @@ describe.skipIf(!possible)("a scratch folder", () => {
       chmodSync(site.folder, 0o700);
       expect(await site.job(id)).toMatchObject({ state: "completed", output: null });
     }));
+});
+
+describe.skipIf(!possible)("a process of a job that became another user's", () => {
+  const unkillable = async () => {
+    const folder = mkdtempSync(join(tmpdir(), "lease-users-"));
+    const store = join(folder, "lease.db");
+    const lease = (...words: string[]) =>
+      Bun.spawn([...OTHER, BINARY, ...words, "--store", store], { cwd: folder, stdout: "pipe", stderr: "pipe" });
+    const said = async (...words: string[]) => new Response(lease(...words).stdout).text();
+    try {
+      // A program by which anybody becomes root, as sudo is.
+      copyFileSync("/usr/bin/setpriv", join(folder, "become"));
+      chmodSync(join(folder, "become"), 0o4755);
+      chownSync(folder, 65534, 65534);
+      const script = "echo $LEASE_ATTEMPT >> ran; ./become --reuid 0 sleep 300 >/dev/null 2>&1 & echo $! > pid; exit 3";
+      const flags = ["--retries", "1", "--backoff", "none", "-c", script];
+      expect(await said("enqueue", ...flags)).toBe("1\n");
+      const worker = lease("worker", "--grace", "0s");
+      const job = async () => JSON.parse(await said("inspect", "1", "--json"));
+      await until("it is given back", async () => (await job()).attempts === 2 && (await job()).state === "scheduled", {
+        within_ms: 20_000,
+        step_ms: 200,
+      });
+      const pid = readFileSync(join(folder, "pid"), "utf8").trim();
+      expect((await job()).history).toMatchObject([
+        { cause: "exit" },
+        { cause: "returned", error: `sleep (pid ${pid}) of an earlier attempt can't be killed` },
+      ]);
+      expect(readFileSync(join(folder, "ran"), "utf8")).toBe("1\n");
+      worker.kill("SIGTERM");
+      expect(await worker.exited).toBe(0);
+      expect(await new Response(worker.stderr).text()).toContain(`can't kill sleep (pid ${pid})`);
+      process.kill(Number(pid), "SIGKILL");
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  };
+  test("is named, and the job is not run again on this machine while it lives", unkillable, 30_000);
 });
