@@ -98,8 +98,8 @@ function settle(job: Subject, state: Running, ended: AttemptEnd, { now_ms, rando
   const again: JobState = { name: "pending", run_at_ms: job.run_at_ms };
   if (cause === "returned" && job.damaged === undefined) {
     const { pause_ms } = ended;
-    const later: JobState = pause_ms === undefined ? again : { name: "scheduled", run_at_ms: now_ms + pause_ms };
-    return { ...same, state: later, result: job.result };
+    if (pause_ms === undefined) return { ...same, state: again, result: job.result };
+    return { ...same, state: { name: "scheduled", run_at_ms: now_ms + pause_ms }, result: { ...job.result, error } };
   }
   const failed = { ...same, failures: failures + 1 };
   const may_retry = ended.final !== true && isRetryable(cause, exit_code, settings);

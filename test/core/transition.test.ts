@@ -123,6 +123,13 @@ describe("a running job", () => {
     const change = after(holds({ failures: 3 }), { type: "settle", token: 7, end: end("returned") });
     expect(change).toMatchObject({ state: PENDING, failures: 3, token: 7, ended: { cause: "returned" } });
   });
+
+  test("is due later when it is returned with a pause, and says why", () => {
+    const returned = { ...end("returned"), error: "something of it lives", pause_ms: 60_000 };
+    const change = after(holds({ failures: 3 }), { type: "settle", token: 7, end: returned });
+    const later = { name: "scheduled", run_at_ms: NOW + 60_000 };
+    expect(change).toMatchObject({ state: later, failures: 3, result: { error: "something of it lives" } });
+  });
 });
 
 describe("a job that was asked to stop", () => {
