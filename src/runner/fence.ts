@@ -29,7 +29,7 @@ import { askToEnd, groupLives } from "./group.ts";
 import { Trees } from "./tree.ts";
 
 /** What holds a job together, from the best to the least; `inspect` and `doctor` say which it is. */
-export type FenceKind = "cgroup" | "tree" | "group";
+type FenceKind = "cgroup" | "tree" | "group";
 
 export interface Fence {
   readonly kind: FenceKind;

@@ -80,17 +80,6 @@ export interface AttemptOwner {
   printed?(stream: Stream, bytes: Uint8Array): void | Promise<void>;
 }
 
-/** What a worker had made for its attempts. A worker that has done its work ends well, whatever can't be removed. */
-export async function putAway({ fences, enforcer, scratch }: AttemptOwner): Promise<void> {
-  for (const end of [() => fences.end(), () => enforcer.end(), () => scratch.remove()]) {
-    try {
-      await end();
-    } catch {
-      // A sweep on this machine removes what is left.
-    }
-  }
-}
-
 /** A job that lives longer than this has its process noted in the store at once, a shorter one when it ends. */
 const NOTE_AFTER_MS = 50;
 /** Until a job is looked at again of which something could not be killed: it may run on another machine meanwhile. */

@@ -127,7 +127,7 @@ describe("a running job", () => {
   test("is due later when it is returned with a pause, and says why", () => {
     const returned = { ...end("returned"), error: "something of it lives", pause_ms: 60_000 };
     const change = after(holds({ failures: 3 }), { type: "settle", token: 7, end: returned });
-    const later = { name: "scheduled", run_at_ms: NOW + 60_000 };
+    const later = { name: "scheduled", run_at_ms: NOW_MS + 60_000 };
     expect(change).toMatchObject({ state: later, failures: 3, result: { error: "something of it lives" } });
   });
 });
