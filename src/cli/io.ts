@@ -148,17 +148,27 @@ export async function readStdin(limit_bytes: number): Promise<Uint8Array> {
 interface OwnJob {
   id: number;
   token: number;
+  /** The store, and the life of it, that the token is of; null where the worker did not say. */
+  store_id: string | null;
 }
 
 export function ownJob(env: Readonly<Record<string, string | undefined>>): OwnJob {
   const id = Number(env["LEASE_JOB_ID"] ?? "");
   const token = Number(env["LEASE_TOKEN"] ?? "");
-  if (Number.isSafeInteger(id) && id > 0 && Number.isSafeInteger(token) && token > 0) return { id, token };
+  if (Number.isSafeInteger(id) && id > 0 && Number.isSafeInteger(token) && token > 0)
+    return { id, token, store_id: env["LEASE_STORE_ID"] ?? null };
   throw new LeaseError("usage", "this is for use inside a job: LEASE_JOB_ID and LEASE_TOKEN are not set");
 }
 
+/** A token says nothing in another store, nor in this one after it was put back to an earlier state. */
+export async function refuseOtherLife(store: Store, { id, store_id }: OwnJob): Promise<void> {
+  if (store_id === null || store_id === (await store.storeId())) return;
+  const why = "the store was put back to an earlier state since, or is another one";
+  throw new LeaseError("lease_lost", `job ${id} has lost its lease (${why}): stop working on it`);
+}
+
 /** Says what became of the job, which is what whoever lost it wants to know. */
-export async function leaseLost(store: Store, { id, token }: OwnJob): Promise<LeaseError> {
+export async function leaseLost(store: Store, { id, token }: Pick<OwnJob, "id" | "token">): Promise<LeaseError> {
   const [job = null] = await store.jobs([id]);
   return new LeaseError("lease_lost", `job ${id} has lost its lease (${lossText(job, token)}): stop working on it`);
 }

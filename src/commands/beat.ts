@@ -4,7 +4,7 @@ import { LeaseError } from "../core/errors.ts";
 import { PERCENT, TEXT } from "../core/values.ts";
 import { command } from "../cli/command.ts";
 import { valueFlag } from "../cli/flags.ts";
-import { leaseLost, ownJob, withStore } from "../cli/io.ts";
+import { leaseLost, ownJob, refuseOtherLife, withStore } from "../cli/io.ts";
 
 export default command({
   meta: { name: "beat", description: "From inside a job: prove that it works, and hear whether to go on" },
@@ -24,9 +24,11 @@ export default command({
     ["4", "the lease is lost: stop at once, somebody else may be at it"],
   ],
   run: async ({ args, io }) => {
-    const { id, token } = ownJob(io.env);
+    const own = ownJob(io.env);
+    const { id, token } = own;
     const { progress = null, message = null } = args;
     return withStore(args, io, { create: false }, async ({ store }) => {
+      await refuseOtherLife(store, own);
       const attempt = (await store.attempts(id)).find((other) => other.token === token);
       if (attempt === undefined) {
         throw new LeaseError("lease_lost", `there is no attempt ${token} of job ${id} any more`);

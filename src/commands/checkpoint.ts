@@ -3,7 +3,7 @@
 import { checkCheckpoint, CHECKPOINT_LIMIT_BYTES } from "../core/check_job.ts";
 import { LeaseError } from "../core/errors.ts";
 import { command } from "../cli/command.ts";
-import { leaseLost, ownJob, readStdin, withStore } from "../cli/io.ts";
+import { leaseLost, ownJob, refuseOtherLife, readStdin, withStore } from "../cli/io.ts";
 
 export default command({
   meta: { name: "checkpoint", description: "From inside a job: note how far it is, for its next attempt" },
@@ -20,11 +20,13 @@ export default command({
     ["4", "the lease is lost: the note was not taken, stop at once"],
   ],
   run: async ({ args, rest, io }) => {
-    const { id, token } = ownJob(io.env);
+    const own = ownJob(io.env);
+    const { id, token } = own;
     const text = rest[0] === "-" ? new TextDecoder().decode(await readStdin(CHECKPOINT_LIMIT_BYTES)) : rest[0];
     if (rest.length > 1) throw new LeaseError("usage", "checkpoint takes one text: quote it");
     if (text !== undefined) checkCheckpoint(text);
     return withStore(args, io, { create: false }, async ({ store }) => {
+      await refuseOtherLife(store, own);
       if (text === undefined) {
         const [note] = await store.checkpoints({ job: id, kind: "progress", limit: 1 });
         if (note === undefined) return 1;

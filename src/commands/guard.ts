@@ -6,7 +6,7 @@ import { systemClock } from "../platform/clock.ts";
 import { inheritRun } from "../runner/inherit.ts";
 import type { Store } from "../store/store.ts";
 import { command } from "../cli/command.ts";
-import { leaseLost, ownJob, withStore } from "../cli/io.ts";
+import { leaseLost, ownJob, refuseOtherLife, withStore } from "../cli/io.ts";
 import { repeat } from "../cli/waiting.ts";
 import { onSignals } from "../cli/signals.ts";
 
@@ -25,9 +25,11 @@ export default command({
     ["other", "the command's own"],
   ],
   run: async ({ args, rest, io }) => {
-    const { id, token } = ownJob(io.env);
+    const own = ownJob(io.env);
+    const { id, token } = own;
     if (rest.length === 0) throw new LeaseError("usage", "guard what? Write the command after --");
     return withStore(args, io, { create: false }, async ({ store }) => {
+      await refuseOtherLife(store, own);
       await refuseWithoutLease(store, id, token);
       const run = await inheritRun(rest);
       let lost: LeaseError | null = null;

@@ -15,6 +15,7 @@ export const platform: Platform = {
   processCalls,
   children,
 
+  keeps_log: true,
   openSqlite(path) {
     const database = new Database(path, { readwrite: true, create: true });
     // The WAL stays when the last connection closes: making it anew costs the next one two more syncs.

@@ -16,6 +16,8 @@ export const platform: Platform = {
   processCalls: () => null,
   children: new Set(),
 
+  // Closing removes it.
+  keeps_log: false,
   openSqlite(path) {
     const database = new DatabaseSync(path);
     return {

@@ -33,10 +33,13 @@ export function libc<const Symbols extends Record<string, FFIFunction>>(symbols:
 const AT_FDCWD = -100;
 const AT_SYMLINK_NOFOLLOW = 0x100;
 const STATX_BASIC = 0x7ff;
+const STATX_BTIME = 0x800;
 const STATX_MNT_ID = 0x1000;
+const STATX_ASKED = STATX_BASIC | STATX_BTIME | STATX_MNT_ID;
 /** struct statx is the same on every machine: that is why it, and not stat, is asked. */
 const STATX_BYTES = 256;
-const [MASK_AT, LINKS_AT, UID_AT, MODE_AT, INODE_AT, SIZE_AT, DEVICE_AT, MOUNT_AT] = [0, 16, 20, 28, 32, 40, 136, 144];
+const [MASK_AT, LINKS_AT, UID_AT, MODE_AT, INODE_AT, SIZE_AT] = [0, 16, 20, 28, 32, 40];
+const [BORN_S_AT, BORN_NS_AT, DEVICE_AT, MOUNT_AT] = [80, 88, 136, 144];
 /** More than struct statfs needs anywhere; its type comes first. */
 const STATFS_BYTES = 256;
 const PATH_MAX = 4096;
@@ -56,16 +59,18 @@ export function quickFiles(): QuickFiles | null {
   if (c === null) return null;
   const ask = (path: string, flags: number) => {
     const buffer = new Uint8Array(STATX_BYTES);
-    if (c.statx(AT_FDCWD, ptr(text(path)), flags, STATX_BASIC | STATX_MNT_ID, ptr(buffer)) !== 0) return null;
+    if (c.statx(AT_FDCWD, ptr(text(path)), flags, STATX_ASKED, ptr(buffer)) !== 0) return null;
     const view = new DataView(buffer.buffer);
-    const tells_mount = (view.getUint32(MASK_AT, true) & STATX_MNT_ID) !== 0;
+    const mask = view.getUint32(MASK_AT, true);
+    const born_s = Number(view.getBigInt64(BORN_S_AT, true)) + view.getUint32(BORN_NS_AT, true) / 1e9;
     return {
       mode: view.getUint16(MODE_AT, true),
       uid: view.getUint32(UID_AT, true),
       size: Number(view.getBigUint64(SIZE_AT, true)),
       links: view.getUint32(LINKS_AT, true),
       identity: `${view.getBigUint64(DEVICE_AT, true)}:${view.getBigUint64(INODE_AT, true)}`,
-      mount: tells_mount ? String(view.getBigUint64(MOUNT_AT, true)) : null,
+      born_s: (mask & STATX_BTIME) === 0 ? null : born_s,
+      mount: (mask & STATX_MNT_ID) === 0 ? null : String(view.getBigUint64(MOUNT_AT, true)),
     };
   };
   return {

@@ -77,6 +77,8 @@ export interface QuickStats {
   links: number;
   /** No two files of a running system have the same. */
   identity: string;
+  /** When it was made; null where the file system does not know. */
+  born_s: number | null;
   /** The mount that it is in; null where the kernel does not say. */
   mount: string | null;
 }
@@ -119,6 +121,8 @@ export interface Platform {
   /** What `spawn` started and waits for. */
   readonly children: ReadonlySet<number>;
   openSqlite(path: string): SqlDatabase;
+  /** Whether the log of a SQLite store stays when the last of us has closed it. */
+  readonly keeps_log: boolean;
   /** Starts a program as the leader of a new session; rejects with the system's error when it can't be started. */
   spawn(options: SpawnOptions): Promise<Child>;
   /** Raw DEFLATE, quickly rather than well. */

@@ -12,6 +12,7 @@ import { basename, dirname } from "node:path";
 import process from "node:process";
 import type { Clock } from "../core/clock.ts";
 import { sleep } from "../core/clock.ts";
+import { hasOtherLives, storeName } from "../core/life.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 import {
   cgroupFolders,
@@ -114,6 +115,7 @@ export function removeBelongings(store_url: string, worker_id: string): void {
 
 interface Marked {
   pid: number;
+  /** Less than any, where it was granted in another life of the store. */
   token: number;
 }
 
@@ -182,6 +184,13 @@ export class LeftoverSearch {
     return is_known ? null : pid;
   }
 
+  /** Whether something of a job may run that was granted in another life of the store. */
+  hasOtherLives(job: number): boolean {
+    if (!hasOtherLives(this.#store_id)) return false;
+    const { cgroups, processes } = this.find({ job, before_token: 0, process: null });
+    return cgroups.length + processes.length > 0;
+  }
+
   /** Processes of our user that know from their environment which job they belong to. */
   #markedOf({ job, before_token }: Leftovers): number[] {
     this.#marked ??= this.#findMarked();
@@ -216,17 +225,22 @@ export class LeftoverSearch {
 
   #names(name: string, job: number, before_token: number): boolean {
     const [left, store_id, of_job, token] = name.split(".");
-    const same = left === LEFT && store_id === this.#store_id && Number(of_job) === job;
-    return same && Number(token) < before_token;
+    const same = left === LEFT && storeName(store_id ?? "") === storeName(this.#store_id) && Number(of_job) === job;
+    return same && (store_id !== this.#store_id || Number(token) < before_token);
   }
 
   #findMarked(): Map<number, Marked[]> {
     const found = new Map<number, Marked[]>();
     for (const { pid, environment } of environments()) {
       const id = valueOf(environment, "LEASE_STORE_ID=");
-      if (id === null ? valueOf(environment, "LEASE_STORE=") !== this.#store_url : id !== this.#store_id) continue;
+      const of_store =
+        id === null
+          ? valueOf(environment, "LEASE_STORE=") === this.#store_url
+          : storeName(id) === storeName(this.#store_id);
+      if (!of_store) continue;
       const job = Number(valueOf(environment, "LEASE_JOB_ID=") ?? Number.NaN);
-      const token = Number(valueOf(environment, "LEASE_TOKEN=") ?? Number.NaN);
+      const of_other_life = id !== null && id !== this.#store_id;
+      const token = of_other_life ? -Infinity : Number(valueOf(environment, "LEASE_TOKEN=") ?? Number.NaN);
       found.set(job, [...(found.get(job) ?? []), { pid, token }]);
     }
     return found;

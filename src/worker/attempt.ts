@@ -86,6 +86,8 @@ const NOTE_AFTER_MS = 50;
 const SURVIVORS_PAUSE_MS = 60_000;
 const NEVER_RAN: Outcome = { cause: "exit", exit_code: null, signal: null, error: null, output: null };
 
+const OTHER_LIVES = new WeakMap<AttemptOwner, LeftoverSearch>();
+
 export class Attempt {
   readonly lease: Lease;
   /** The job's program is over and its slot free. */
@@ -173,8 +175,12 @@ export class Attempt {
   /** What an earlier attempt left running on this machine must be gone before this one starts. */
   async #clearLeftovers(): Promise<void> {
     const { job, token, grant } = this.lease;
-    if (token === 1 || (this.#options.handling !== undefined && grant.previous === null)) return;
+    if (this.#options.handling !== undefined && grant.previous === null) return;
     const { store_url, clock } = this.#options;
+    // Nothing new comes of another life of the store: the search is kept, and most often finds that there was none.
+    const kept = OTHER_LIVES.get(this.#owner) ?? new LeftoverSearch(this.#owner.store_id, store_url);
+    OTHER_LIVES.set(this.#owner, kept);
+    if (token === 1 && !kept.hasOtherLives(job.id)) return;
     const leftovers = { job: job.id, before_token: token, process: grant.previous };
     const search = new LeftoverSearch(this.#owner.store_id, store_url);
     const { survivors } = await killLeftovers(leftovers, search, clock);

@@ -8,6 +8,7 @@ const ENGINES = ["src/store/sqlite/", "src/store/postgres/"] as const;
 export const ONLY_IN_ONE: Readonly<Record<string, string>> = {
   "src/store/sqlite/writer.ts": "one process writes by one queue; a server has its own",
   "src/store/sqlite/location.ts": "a file can lie where it must not",
+  "src/store/sqlite/identity.ts": "a file can be replaced, or put back from a copy, behind everybody's back",
   "src/store/sqlite/quick_enqueue.ts": "a file can be written without asking anybody",
   "src/store/postgres/session/": "the way to a server: links, addresses, passwords, lists as parameters",
   "src/store/postgres/group_commit.ts": "what slots ask at the same time shares a round trip",

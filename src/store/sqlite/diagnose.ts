@@ -3,13 +3,14 @@
 import { statSync, statfsSync, type Stats } from "node:fs";
 import { dirname } from "node:path";
 import type { StateName } from "../../core/job.ts";
+import { hasOtherLives } from "../../core/life.ts";
 import type { SqlRow } from "../../platform/platform.ts";
 import type { Finding } from "../queries.ts";
 import { LOOKED_AT, damageFinding, finding, worstFirst } from "../shared/findings.ts";
 import type { Database } from "./open.ts";
 import { BESIDE, fileSystemName } from "./location.ts";
 import { MIGRATIONS } from "./schema.ts";
-import { SELECT_WITHOUT_INPUT } from "./statements.ts";
+import { SELECT_WITHOUT_INPUT, SQL } from "./statements.ts";
 
 /** Before this a WAL that is reset while another process reads it can lose commits. */
 const SAFE_VERSION = [3, 51, 3];
@@ -41,6 +42,7 @@ export function diagnose(db: Database, path: string): Finding[] {
     ...(problems.length > 0
       ? [finding("integrity", problems.join("; "), ADVICE.integrity, "error")]
       : [finding("integrity", "ok"), tallies(db), damageFinding(lookedAt(db))]),
+    ...lives(db),
     permissions(path),
     finding("file", `${path}, ${size(statOrNull(path)?.size ?? 0)}`),
     finding("wal", size(wal_bytes), wal_bytes <= LONG_WAL_BYTES ? null : ADVICE.wal),
@@ -99,6 +101,18 @@ function lookedAt(db: Database): SqlRow[] {
     ...UNFINISHED.flatMap((state) => some(`state = '${state}'`)),
     ...some("state = 'failed' AND finished_at_ms IS NOT NULL ORDER BY finished_at_ms DESC"),
   ];
+}
+
+/** The last millisecond that can be written down. */
+const LATEST_MS = 8_640_000_000_000_000;
+
+/** Of a store that was ever put back; nothing is wrong with that. */
+function lives(db: Database): Finding[] {
+  const get = (name: string) => String(db.sql(SQL.getMeta).get(name)?.["value"] ?? "");
+  const at_ms = Number(get("life_at_ms"));
+  if (!hasOtherLives(get("store_id")) || !(Math.abs(at_ms) <= LATEST_MS)) return [];
+  const at = new Date(at_ms).toISOString();
+  return [finding("restore", `put back from a copy, noticed ${at}; what was granted before that is refused`)];
 }
 
 function permissions(path: string): Finding {

@@ -9,6 +9,7 @@ import * as fs from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import process from "node:process";
 import { LeaseError } from "../../core/errors.ts";
+import { identityOf, refuseOtherLog, replaced } from "./identity.ts";
 
 /** Magic numbers of statfs(2). */
 const NETWORK_FILE_SYSTEMS = new Map([
@@ -81,6 +82,7 @@ export function prepareLocation(file_path: string, options: PlaceOptions): Place
   }
   refuseNetwork(dirname(path), path);
   if (!options.trust) refuseUntrustedAround(path);
+  refuseOtherLog(path);
   if (lookAt(path) === null) creating(path, () => fs.closeSync(fs.openSync(path, "wx", 0o600)));
   const opened = identityOf(path);
   const recheck = () => {
@@ -218,31 +220,4 @@ function because(error: unknown): string {
   if (code === "ENOTDIR") return "part of the path is a file";
   if (code === "ENOSPC") return "the disk is full";
   return message;
-}
-
-function replaced(path: string): LeaseError {
-  const advice = "was deleted or replaced by another file while it was in use: start again to use what is there now";
-  return new LeaseError("store_replaced", `store ${path} ${advice}`);
-}
-
-/** Which file is there; null: none. */
-function identityOf(path: string): string | null {
-  const stats = fs.statSync(path, { throwIfNoEntry: false });
-  return stats === undefined ? null : `${stats.dev}:${stats.ino}`;
-}
-
-/**
- * A check that throws when what is at `path` is not the store any more that it is now, because the file, its log or the
- * shared memory was deleted or replaced. The engine would go on with those that it has open and that nobody else can see:
- * all that is written to them would be lost with us, without a sound.
- */
-export function sameFiles(path: string): () => void {
-  const opened: [part: string, identity: string | null][] = [[path, identityOf(path)]];
-  for (const part of [`${path}-wal`, `${path}-shm`]) {
-    const identity = identityOf(part);
-    if (identity !== null) opened.push([part, identity]);
-  }
-  return () => {
-    for (const [part, identity] of opened) if (identityOf(part) !== identity) throw replaced(path);
-  };
 }

@@ -13,6 +13,7 @@ import type { Inbox, Store } from "../store.ts";
 import type { Place } from "./location.ts";
 import { enqueue } from "./enqueue.ts";
 import { explain, isBusy } from "./failure.ts";
+import { OpenFiles, findFile, noticeNewLife } from "./identity.ts";
 import { APPLICATION_ID, SCHEMA_VERSION, SHORT_WAL_BYTES, WAL_LIMIT_BYTES, quickLocation } from "./quick_enqueue.ts";
 import { RANK, Writer } from "./writer.ts";
 
@@ -33,11 +34,13 @@ export class Connection {
   readonly path: string;
   readonly database: SqlDatabase;
   readonly writer: Writer;
+  readonly files: OpenFiles;
 
   constructor(path: string, database: SqlDatabase, options: { random: Random; busy_limit_ms: number }) {
     this.path = path;
     this.database = database;
     this.writer = new Writer(database, { path, ...options });
+    this.files = new OpenFiles(path);
   }
 
   /** Infinity when there is none. */
@@ -53,6 +56,7 @@ export class Connection {
    */
   async close({ exiting }: { exiting: boolean }): Promise<void> {
     await this.writer.settled();
+    this.files.beforeClose();
     if (exiting && this.wal_bytes < SHORT_WAL_BYTES) this.database.closeKeepingWal();
     else this.database.close();
   }
@@ -76,6 +80,7 @@ export async function openSqliteInbox(file: string, options: OpenSqliteOptions):
 async function connect(file: string, options: OpenSqliteOptions): Promise<Connection> {
   const { path, recheck } = await locationOf(file, options);
   const busy_limit_ms = options.busy_limit_ms ?? DEFAULT_BUSY_LIMIT_MS;
+  const found = findFile(path, options.clock.wall_ms());
   let database: SqlDatabase | null = null;
   try {
     const opened = (database = platform.openSqlite(path));
@@ -85,6 +90,7 @@ async function connect(file: string, options: OpenSqliteOptions): Promise<Connec
       const { migrate } = await import("./schema.ts");
       await whileBusy(busy_limit_ms, () => migrate(opened, path));
     }
+    await whileBusy(busy_limit_ms, () => noticeNewLife(opened, path, found, version === 0));
     // What lies beside it was opened by the first look into it.
     recheck();
   } catch (error) {

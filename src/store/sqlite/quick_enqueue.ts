@@ -9,7 +9,7 @@
 import { platform } from "#platform";
 import process from "node:process";
 import type { NewJob } from "../../core/job.ts";
-import type { QuickFiles, SqlDatabase, SqlStatement, SqlValue } from "../../platform/platform.ts";
+import type { QuickFiles, QuickStats, SqlDatabase, SqlStatement, SqlValue } from "../../platform/platform.ts";
 import { envColumn, isBlocked, leaseColumn, settingsColumn } from "../shared/columns.ts";
 import { explain, isBusy } from "./failure.ts";
 
@@ -139,10 +139,20 @@ export function quickLocation(files: QuickFiles, file: string): QuickLocation | 
   const store = ours(path, FILE);
   const wal = ours(`${path}-wal`, FILE);
   if (folder === null || store === null || wal === null || ours(`${path}-shm`, FILE) === null) return null;
+  if (isOlderLog(store, wal)) return null;
   if (store.links !== 1 || store.mount === null || store.mount !== folder.mount) return null;
   // A journal is most often not there; one that is takes a closer look.
   if (files.lstat(`${path}-journal`) !== null || !isKeptAbove(files, folder_path, own_uid)) return null;
   return { path, wal_bytes: wal.size, identity: store.identity };
+}
+
+/** Who copies a store with its log may copy the log first. */
+const COPIED_WITHIN_S = 1;
+
+/** The log is made when the store is first opened: one that is older was made for another file. */
+export function isOlderLog(store: QuickStats, log: QuickStats): boolean {
+  if (store.size === 0 || log.size === 0 || store.born_s === null || log.born_s === null) return false;
+  return log.born_s < store.born_s - COPIED_WITHIN_S;
 }
 
 /** Nobody else can put another folder in the place of this one. */

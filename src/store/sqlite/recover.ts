@@ -10,6 +10,7 @@
 import * as v from "valibot";
 import { JUMP_MS, type MachineTime } from "../../core/clock.ts";
 import { isFinished } from "../../core/job.ts";
+import { isStoreId } from "../../core/life.ts";
 import { once } from "../../core/once.ts";
 import type { AttemptRecord, RecoveryTotals, SweepCounts } from "../../core/records.ts";
 import type { SqlRow, SqlValue } from "../../platform/platform.ts";
@@ -184,15 +185,14 @@ export function noticeClockJump(db: Database, reading: Reading): boolean {
   return held;
 }
 
-const GIVE_ID = "INSERT INTO meta (name, value) VALUES ('store_id', ?1) ON CONFLICT (name) DO NOTHING";
-
 /** Null: it has none yet. */
 export function storeId(db: Database): string | null {
-  return (db.sql(SQL.getMeta).get("store_id")?.["value"] as string | undefined) ?? null;
+  const id = db.sql(SQL.getMeta).get("store_id")?.["value"];
+  return isStoreId(id) ? id : null;
 }
 
 /** Somebody else may have been first: then theirs counts. */
 export function giveStoreId(db: Database): string {
-  db.sql(GIVE_ID).run(crypto.randomUUID());
+  if (storeId(db) === null) db.sql(SQL.setMeta).run("store_id", crypto.randomUUID());
   return storeId(db) ?? "";
 }

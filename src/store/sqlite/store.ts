@@ -9,7 +9,6 @@ import { diagnose } from "./diagnose.ts";
 import { enqueue, enqueueAll } from "./enqueue.ts";
 import { checkpoint, extend, noteProcess, saveWorker } from "./extend.ts";
 import { explain } from "./failure.ts";
-import { sameFiles } from "./location.ts";
 import { appendLogs, logs } from "./logs.ts";
 import { pausedQueues, setPaused } from "./pause.ts";
 import { prunable, prune, trims } from "./prune.ts";
@@ -48,7 +47,7 @@ class Calls {
     this.connection = connection;
     this.db = new Database(connection.database, clock);
     this.writer = connection.writer;
-    this.writer.checkFile = sameFiles(connection.path);
+    this.writer.checkFile = connection.files.check;
   }
 
   /** In a commit with what else is asked at the time. */
