@@ -45,13 +45,16 @@ function victim(site: Site) {
   };
 }
 
-/** So that it can't be that it comes too late to notice. */
+/** And listens: what happens to a store while it is being opened is another story. */
 async function hasOpened(program: Program, store: string): Promise<void> {
   const files = () => {
     if (program.over) throw new Error(`${program.words.join(" ")} ended: ${program.stderr}`);
     return readdirSync(`/proc/${program.pid}/fd`).map((fd) => linkOf(`/proc/${program.pid}/fd/${fd}`));
   };
-  await until(`${program.words[1]} has opened the store`, () => files().includes(`${store}-wal`));
+  await until(`${program.words[1]} has opened the store`, () => {
+    const open = files();
+    return open.includes(`${store}-wal`) && open.includes("anon_inode:inotify");
+  });
 }
 
 function linkOf(path: string): string {
