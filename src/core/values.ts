@@ -26,6 +26,8 @@ export interface Value<T> {
   readonly completer: Completer;
   /** What can be typed as it is, beside what the completer finds. */
   readonly words: readonly string[];
+  /** Of a whole number. */
+  readonly range?: Readonly<Record<"min" | "max", number>>;
 }
 
 /** One of a few words. */
@@ -114,7 +116,7 @@ export function integer(range: { min?: number; max?: number } = {}): Value<numbe
     if (from === "" && !Number.isNaN(value)) return { problem: `is out of range: ${min} to ${max}` };
     return { problem: `is not a whole number${from}` };
   };
-  return kind("N", text(parse), { from: numeral });
+  return kind("N", text(parse), { from: numeral, range: { min, max } });
 }
 
 export const COUNT = integer({ min: 1 });

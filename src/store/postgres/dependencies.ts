@@ -13,14 +13,14 @@ import { parentsOf } from "../shared/columns.ts";
 import { idsOf, perRow } from "./session/arrays.ts";
 import type { Connection } from "./session/session.ts";
 
-const LOCK_PARENTS = `SELECT id, awaited, finished_at_ms IS NOT NULL AS finished FROM lease.jobs
+export const LOCK_PARENTS = `SELECT id, awaited, finished_at_ms IS NOT NULL AS finished FROM lease.jobs
   WHERE id = ANY ($1::bigint[]) ORDER BY id FOR NO KEY UPDATE`;
-const AWAIT = "UPDATE lease.jobs SET awaited = TRUE WHERE id = ANY ($1::bigint[])";
+export const AWAIT = "UPDATE lease.jobs SET awaited = TRUE WHERE id = ANY ($1::bigint[])";
 const INSERT = perRow`INSERT INTO lease.dependencies (job_id, parent_id, kind)
   SELECT child, parent, kind FROM ${{ child: "bigint", parent: "bigint", kind: "text" }}`;
 
 /** Down the chain in one statement; a child of several is given the first as its reason. */
-const DOOM = `WITH RECURSIVE clock AS MATERIALIZED (SELECT lease.now_ms() AS ms), doomed (id, parent_id, how) AS (
+export const DOOM = `WITH RECURSIVE clock AS MATERIALIZED (SELECT lease.now_ms() AS ms), doomed (id, parent_id, how) AS (
     SELECT d.job_id, d.parent_id, CASE parent.state WHEN 'failed' THEN 'failed' ELSE 'was cancelled' END
     FROM lease.jobs AS parent JOIN lease.dependencies AS d ON d.parent_id = parent.id AND d.kind = 'success'
     JOIN lease.jobs AS child ON child.id = d.job_id AND child.state = 'blocked'
@@ -34,9 +34,9 @@ const DOOM = `WITH RECURSIVE clock AS MATERIALIZED (SELECT lease.now_ms() AS ms)
     reason = 'job ' || one.parent_id || ', which it waits for, ' || one.how
   FROM one, clock WHERE jobs.id = one.id AND jobs.state = 'blocked' RETURNING jobs.id`;
 
-const LOCK_CHILDREN = `SELECT id FROM lease.jobs WHERE state = 'blocked' AND id IN (
+export const LOCK_CHILDREN = `SELECT id FROM lease.jobs WHERE state = 'blocked' AND id IN (
     SELECT job_id FROM lease.dependencies WHERE parent_id = ANY ($1::bigint[])) ORDER BY id FOR NO KEY UPDATE`;
-const UNBLOCK = `UPDATE lease.jobs
+export const UNBLOCK = `UPDATE lease.jobs
   SET state = CASE WHEN run_at_ms > (SELECT lease.now_ms()) THEN 'scheduled' ELSE 'pending' END
   WHERE id = ANY ($1::bigint[]) AND state = 'blocked' AND NOT EXISTS (
     SELECT 1 FROM lease.dependencies AS d JOIN lease.jobs AS parent ON parent.id = d.parent_id

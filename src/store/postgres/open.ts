@@ -7,7 +7,7 @@ import process from "node:process";
 import { LeaseError } from "../../core/errors.ts";
 import type { Store } from "../store.ts";
 import { NO_RIGHT, UNDEFINED_SCHEMA, UNDEFINED_TABLE, codeOf, explain } from "./failure.ts";
-import { MIGRATIONS, migrate, versionOf } from "./schema.ts";
+import { MIGRATIONS, hasNewerFunctions, migrate, namesOf, versionsOf, type Versions } from "./schema.ts";
 import { Session, type SessionOptions } from "./session/session.ts";
 import { lookAround, refuseUntrusted, type Place } from "./session/trust.ts";
 import { parseTarget, type Target } from "./session/url.ts";
@@ -33,14 +33,16 @@ export async function openPostgres(url: string, options: OpenPostgresOptions): P
   for (const remark of target.remarks) options.notice?.(remark);
   const session = new Session(target, options);
   try {
-    const [version, place] = await readVersion(session, target);
+    const [found, place] = await readVersion(session, target);
+    const version = found?.version ?? null;
     if (options.trust !== true) refuseUntrusted(place, target);
     if (!SAFE_COMMITS.has(place.synchronous_commit)) session.beginWith("SET synchronous_commit = on");
     if (version === null && options.create === false) {
       const message = `there is no store in ${target.location} yet: enqueue a job, or name another with --store`;
       throw new LeaseError("no_store", message);
     }
-    if (version !== MIGRATIONS.length) {
+    const outdated = found !== null && place.mine && hasNewerFunctions(found);
+    if (version !== MIGRATIONS.length || outdated) {
       await migrate(session, target, place).catch((error: unknown) => {
         throw codeOf((error as Error).cause) === NO_RIGHT ? mayNot(version, target) : error;
       });
@@ -66,17 +68,17 @@ function mayNot(version: number | null, { location, user }: Target): LeaseError 
 }
 
 /** Null: there is no store yet. */
-async function readVersion(session: Session, target: Target): Promise<[number | null, Place]> {
+async function readVersion(session: Session, target: Target): Promise<[Versions | null, Place]> {
   const deadline_ms = performance.now() + STARTING_LIMIT_MS;
   for (;;) {
     try {
       return await session.first(async (link) => {
         // Both at once: nobody waits twice for an answer.
-        const asked = versionOf(link).catch((error: unknown) => {
+        const asked = versionsOf(link).catch((error: unknown) => {
           if ([UNDEFINED_TABLE, UNDEFINED_SCHEMA].includes(codeOf(error))) return null;
           throw error;
         });
-        const around = lookAround(link, target);
+        const around = lookAround(link, target, namesOf());
         await Promise.allSettled([asked, around]);
         refuseServer(session, target);
         return [await asked, await around];

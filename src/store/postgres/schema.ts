@@ -14,9 +14,10 @@
 import type { Made } from "../../core/once.ts";
 import type { GenericSchema } from "valibot";
 import { LeaseError } from "../../core/errors.ts";
+import { VERSION } from "../../platform/build_info.ts";
 import { fromJson } from "../shared/rows.ts";
 import type { Connection, Session } from "./session/session.ts";
-import type { Place } from "./session/trust.ts";
+import type { Names, Place } from "./session/trust.ts";
 import type { Target } from "./session/url.ts";
 import { SQL } from "./statements.ts";
 
@@ -116,9 +117,36 @@ ALTER TABLE lease.workers ADD COLUMN commands_only integer NOT NULL DEFAULT 0;
 
 export const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2, VERSION_3];
 
-export async function versionOf(db: Connection): Promise<number | null> {
-  const [row] = await db.query(SQL.getMeta, ["version"]);
-  return row === undefined ? null : Number(row["value"]);
+/** What the steps make, and what is made beside them. */
+export function namesOf(): Names {
+  const tables = MIGRATIONS.flatMap((step) =>
+    [...step.matchAll(/CREATE TABLE lease\.(\w+)/g)].map(([, name = ""]) => name),
+  );
+  return { tables, functions: ["now_ms", "enqueue"] };
+}
+
+export interface Versions {
+  /** Of the tables. */
+  version: number;
+  /** Which lease wrote the functions that others may call; null: none did. */
+  functions: string | null;
+}
+
+/** Null: there is none. Without parameters, which would cost a round trip more. */
+export async function versionsOf(db: Connection): Promise<Versions | null> {
+  const rows = await db.query("SELECT name, value FROM lease.meta WHERE name IN ('version', 'functions')");
+  const values = new Map(rows.map(({ name, value }) => [name, value]));
+  const version = values.get("version");
+  if (version === undefined) return null;
+  return { version: Number(version), functions: (values.get("functions") as string | undefined) ?? null };
+}
+
+/** Whether this lease has newer ones. */
+export function hasNewerFunctions({ functions }: Versions): boolean {
+  if (functions === null) return true;
+  const [ours, theirs] = [VERSION, functions].map((version) => version.split(".").map(Number));
+  const at = ours?.findIndex((part, index) => part !== theirs?.[index]) ?? -1;
+  return at >= 0 && (ours?.[at] ?? 0) > (theirs?.[at] ?? 0);
 }
 
 /** Brings the schema of a store to this version, under a lock. */
@@ -128,7 +156,7 @@ export async function migrate(session: Session, { schema, location }: Target, pl
     // Whoever comes second finds the work done.
     await db.query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [`lease ${schema}`]);
     const [meta] = await db.query("SELECT 1 AS found WHERE to_regclass($1) IS NOT NULL", [`${name}.meta`]);
-    const version = meta === undefined ? 0 : ((await versionOf(db)) ?? 0);
+    const version = (meta === undefined ? null : await versionsOf(db))?.version ?? 0;
     if (version > MIGRATIONS.length) {
       const found = `has schema ${version} and this lease knows ${MIGRATIONS.length}`;
       throw new LeaseError("store_newer", `store ${location} ${found}: use a newer lease`);
@@ -137,7 +165,10 @@ export async function migrate(session: Session, { schema, location }: Target, pl
     // Whoever made it for us need not have let us make others.
     if (version === 0 && !place.found) await db.query(`CREATE SCHEMA IF NOT EXISTS ${name}`);
     for (const step of MIGRATIONS.slice(version)) await db.script(step);
+    const { enqueueFunction } = await import("./sql_enqueue.ts");
+    await db.script(enqueueFunction(schema));
     await db.query(SQL.setMeta, ["version", String(MIGRATIONS.length)]);
+    await db.query(SQL.setMeta, ["functions", VERSION]);
   });
 }
 

@@ -54,7 +54,7 @@ function notifier(deliver: (notice: Notice) => Promise<unknown>) {
 }
 
 /** Names are cut off at 63 bytes. */
-function channelOf(schema: string): string {
+export function channelOf(schema: string): string {
   return `lease.${Buffer.from(schema).toString("base64url")}`.slice(0, 63);
 }
 

@@ -12,56 +12,89 @@ import type { Target } from "./url.ts";
 export interface Place {
   /** The schema is there. */
   found: boolean;
-  /** Has tables in it. */
-  used: boolean;
+  /** It belongs to us, or to a role of ours. */
+  mine: boolean;
   synchronous_commit: string;
-  /** Something in it that is not to be trusted; null: there is none. */
-  part: string | null;
-  owner: string | null;
-  /** PUBLIC may write it. */
-  open: boolean | null;
+  /** The first that is not to be trusted. */
+  stranger: { part: string; why: string; fix: string } | null;
 }
 
-const PUBLIC_MAY = (acl: string, ...rights: string[]) =>
-  `EXISTS (SELECT FROM aclexplode(${acl}) WHERE grantee = 0 AND privilege_type IN (${rights.map(literal).join(", ")}))`;
+interface Part {
+  kind: "connection" | "schema" | "table" | "function";
+  name: string;
+  owner: string;
+  /** `{owner=arwd/owner,=r/owner}`: PUBLIC has no name. */
+  rights: string | null;
+}
 
-const WRITES = ["INSERT", "UPDATE", "DELETE", "TRUNCATE", "TRIGGER"];
+/** Without parameters, which would cost a round trip more, and by indexes: every command begins with it. */
+function look({ schema }: Target, { tables, functions }: Names): string {
+  const list = (names: readonly string[]) =>
+    `(VALUES ${names.map((name) => `(${literal(name)}::name)`).join(", ")}) AS ours (name)`;
+  const space = `(SELECT oid FROM pg_namespace WHERE nspname = ${literal(schema)})`;
+  return `SELECT 'connection' AS kind, current_setting('synchronous_commit') AS name, current_user::text AS owner, NULL AS rights
+    UNION ALL SELECT 'schema', nspname, pg_get_userbyid(nspowner), nspacl::text FROM pg_namespace WHERE nspname = ${literal(schema)}
+    UNION ALL SELECT 'table', relname, pg_get_userbyid(relowner), concat_ws(',', relacl::text, (
+        SELECT string_agg(attacl::text, ',') FROM pg_attribute WHERE attrelid = pg_class.oid AND attacl IS NOT NULL))
+      FROM ${list(tables)} JOIN pg_class ON relname = ours.name AND relnamespace = ${space}
+    UNION ALL SELECT 'function', proname, pg_get_userbyid(proowner),
+        CASE WHEN prosecdef THEN coalesce(proacl, acldefault('f', proowner))::text END
+      FROM ${list(functions)} JOIN pg_proc ON proname = ours.name AND pronamespace = ${space}`;
+}
 
-/** The role of whoever owns the database, of which nobody is a member by name. */
-const DATABASE_OWNER = "'pg_database_owner'::regrole";
+/** What a store consists of. */
+export interface Names {
+  tables: readonly string[];
+  functions: readonly string[];
+}
 
-/** Without parameters, which would cost a round trip more. */
-const look = ({ schema, owner }: Target) => `WITH RECURSIVE ours (oid) AS (
-    SELECT oid FROM pg_roles WHERE rolname = current_user
+/** By which PUBLIC could write. */
+const WRITES = { connection: /$^/, schema: /C/, table: /[awdDt]/, function: /X/ };
+
+function publicMayWrite({ kind, rights }: Part): boolean {
+  const given = rights?.matchAll(/(?:^|[{,])"?=([a-zA-Z*]*)\//g) ?? [];
+  return [...given].some(([, letters = ""]) => WRITES[kind].test(letters));
+}
+
+/** Beside ourselves; whoever owns the database has a role of which nobody is a member by name. */
+const ROLES = `WITH RECURSIVE ours (oid) AS (
+    SELECT current_user::regrole::oid
     UNION SELECT roleid FROM pg_auth_members JOIN ours ON member = ours.oid
-  ), trusted (oid) AS (
-    SELECT oid FROM ours
-    UNION ALL SELECT oid FROM pg_roles WHERE rolname = ${literal(owner ?? "")}
-    UNION ALL SELECT ${DATABASE_OWNER} FROM pg_database WHERE datname = current_database() AND datdba IN (SELECT oid FROM ours)
-  ), space AS MATERIALIZED (SELECT oid, nspowner, nspacl FROM pg_namespace WHERE nspname = ${literal(schema)}
-  ), parts (rank, part, owner, open) AS (
-    SELECT 1, 'schema ' || ${literal(schema)}, nspowner, ${PUBLIC_MAY("nspacl", "CREATE")} FROM space
-    UNION ALL SELECT 2, 'table ' || relname, relowner, ${PUBLIC_MAY("relacl", ...WRITES)} OR EXISTS (
-        SELECT FROM pg_attribute WHERE attrelid = pg_class.oid AND ${PUBLIC_MAY("attacl", ...WRITES)})
-      FROM pg_class, space WHERE relnamespace = space.oid AND relkind IN ('r', 'p', 'v', 'm', 'f')
-    UNION ALL SELECT 3, 'function ' || proname, proowner,
-        prosecdef AND ${PUBLIC_MAY("coalesce(proacl, acldefault('f', proowner))", "EXECUTE")}
-      FROM pg_proc, space WHERE pronamespace = space.oid
-  ), worst AS (
-    SELECT part, owner, open FROM parts WHERE open OR owner NOT IN (SELECT oid FROM trusted) ORDER BY rank, part LIMIT 1
-  ) SELECT current_setting('synchronous_commit') AS synchronous_commit, EXISTS (SELECT FROM space) AS found,
-      EXISTS (SELECT FROM parts WHERE rank = 2) AS used, part, pg_get_userbyid(owner) AS owner, open
-    FROM (SELECT) AS once LEFT JOIN worst ON TRUE`;
+  ) SELECT pg_get_userbyid(oid) AS name FROM ours
+  UNION ALL SELECT 'pg_database_owner' FROM pg_database
+    WHERE datname = current_database() AND datdba IN (SELECT oid FROM ours)`;
 
-export async function lookAround(db: Connection, target: Target): Promise<Place> {
-  const [place] = await db.query<Place>(look(target));
-  return place as Place;
+export async function lookAround(db: Connection, target: Target, names: Names): Promise<Place> {
+  const [connection, ...parts] = await db.query<Part>(look(target, names));
+  const ours = new Set([connection?.owner]);
+  if (parts.some(({ owner }) => !ours.has(owner))) {
+    for (const { name } of await db.query<{ name: string }>(ROLES)) ours.add(name);
+  }
+  const schema = parts.find(({ kind }) => kind === "schema");
+  const trusted = new Set([...ours, target.owner]);
+  const stranger = parts.find((part) => publicMayWrite(part) || !trusted.has(part.owner));
+  return {
+    found: schema !== undefined,
+    mine: ours.has(schema?.owner),
+    synchronous_commit: connection?.name ?? "",
+    stranger: stranger === undefined ? null : aboutStranger(stranger),
+  };
 }
 
-export function refuseUntrusted({ part, owner, open }: Place, { location }: Target): void {
-  if (part === null) return;
-  const why = open === true ? "can be written by PUBLIC" : `belongs to role ${owner}`;
-  const fix = open === true ? "revoke that" : `name it in the URL if it is to be trusted (owner=${owner})`;
+function aboutStranger(part: Part): NonNullable<Place["stranger"]> {
+  const { kind, name, owner } = part;
+  const named = `${kind} ${name}`;
+  if (publicMayWrite(part)) {
+    const why = kind === "function" ? "can be called by PUBLIC" : "can be written by PUBLIC";
+    return { part: named, why, fix: "revoke that" };
+  }
+  const fix = `name it in the URL if it is to be trusted (owner=${encodeURIComponent(owner)})`;
+  return { part: named, why: `belongs to role ${owner}`, fix };
+}
+
+export function refuseUntrusted({ stranger }: Place, { location }: Target): void {
+  if (stranger === null) return;
+  const { part, why, fix } = stranger;
   const message = `${part} of store ${location} ${why}, and a store decides what gets executed: ${fix}, or pass --trust-store`;
   throw new LeaseError("store_untrusted", message);
 }
