@@ -41,6 +41,8 @@ export interface QueueCount {
   queue: string;
   state: StateName;
   count: number;
+  /** Of those that are scheduled, how many have run before; absent: none, or nobody looked. */
+  retrying?: number;
 }
 
 export interface WorkerRecord {

@@ -48,6 +48,8 @@ export interface Change {
   result: Result;
   reason: string | null;
   ended: AttemptEnd;
+  /** The job as it was: what is remembered of an attempt. */
+  before: Pick<Job, "queue" | "run_at_ms" | "started_at_ms">;
 }
 
 export interface Refusal {
@@ -55,7 +57,8 @@ export interface Refusal {
   refused: "expired" | "conflict" | "not_expired" | "wrong_state";
 }
 
-type Subject = Pick<Job, "state" | "token" | "failures" | "result" | "reason" | "settings" | "run_at_ms" | "damaged">;
+type Subject = Pick<Job, "state" | "token" | "failures" | "result" | "reason" | "settings" | "damaged"> &
+  Change["before"];
 
 export const MAX_RETRIES_EXCEEDED = "max retries exceeded";
 
@@ -89,7 +92,7 @@ function settle(job: Subject, state: Running, ended: AttemptEnd, { now_ms, rando
   const { cause, exit_code, error, output } = ended;
   const result: Result = { cause, exit_code, error, output };
   const { token, failures, reason, settings } = job;
-  const same = { token, failures, result, reason, ended };
+  const same = { token, failures, result, reason, ended, before: job };
   const finished = { finished_at_ms: now_ms };
   if (cause === "success") return { ...same, state: { name: "completed", ...finished }, reason: null };
   if (state.cancel_requested_at_ms !== null || cause === "cancelled") {

@@ -1,7 +1,7 @@
 /** Queues: what each holds and who serves it, and which one a name that nobody has used was probably meant to be. */
 
 import { nearest } from "../core/nearest.ts";
-import type { QueueCount, WorkerRecord } from "../core/records.ts";
+import type { WorkerRecord } from "../core/records.ts";
 import type { Store } from "../store/store.ts";
 import { summarizeQueues, type QueueSummary } from "../view/queues.ts";
 import { workerState } from "../view/workers.ts";
@@ -12,7 +12,8 @@ const PAGE = 1_000;
 /** Every queue, with its jobs by the states that people see. */
 export async function queuesNow(store: Store, now_ms: number): Promise<QueueSummary[]> {
   const [counts, workers, paused] = await Promise.all([store.counts(), workersNow(store), store.pausedQueues()]);
-  const [cancelling, retrying] = await Promise.all([cancellingJobs(store), retryingJobs(store, counts)]);
+  const cancelling = await cancellingJobs(store);
+  const retrying = new Map(counts.flatMap((one) => (one.retrying === undefined ? [] : [[one.queue, one.retrying]])));
   return summarizeQueues({ counts, paused, served: servedBy(workers, now_ms), cancelling, retrying });
 }
 
@@ -30,13 +31,6 @@ async function cancellingJobs(store: Store): Promise<Map<string, number>> {
     if (jobs.length < PAGE) return numbers;
     behind_id = jobs.at(-1)?.id ?? behind_id;
   }
-}
-
-async function retryingJobs(store: Store, counts: readonly QueueCount[]): Promise<Map<string, number>> {
-  const queues = counts.filter(({ state }) => state === "scheduled").map(({ queue }) => queue);
-  if (queues.length === 0 || (await store.backlog({ queues: null, task: null })).retrying === 0) return new Map();
-  const backlogs = await Promise.all(queues.map((queue) => store.backlog({ queues: [queue], task: null })));
-  return new Map(queues.map((queue, index) => [queue, backlogs[index]?.retrying ?? 0]));
 }
 
 /** With jobs in it, paused, or served. */

@@ -24,6 +24,7 @@ export async function keepHouse(options: HousekeepingOptions): Promise<void> {
     const pruned = await pruneAll(store, prune_ms);
     if (pruned > 0) report("info", `deleted ${pruned} finished ${pruned === 1 ? "job" : "jobs"}`);
   }
+  await store.foldHistory();
   await store.tidy();
 }
 

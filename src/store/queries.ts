@@ -126,3 +126,19 @@ export interface LeaseHealth {
   /** Of those that are not over. */
   next_expires_at_ms: number | null;
 }
+
+export interface HistoryQuery {
+  /** From the minute or hour on in which this is. */
+  since_ms: number;
+  /** Up to here, not included; the present unless told. */
+  until_ms?: number;
+  /** How long each point is: whole minutes, for a week back; or whole hours, for a year. */
+  span_ms: number;
+  queues?: readonly string[];
+}
+
+/** Since when the job that has waited longest has been pending. */
+export interface OldestPending {
+  queue: string;
+  since_ms: number;
+}

@@ -9,6 +9,7 @@
 import type { MachineTime } from "../core/clock.ts";
 import type { LeaseError } from "../core/errors.ts";
 import type { Job, NewJob, StateName } from "../core/job.ts";
+import type { HistoryPoint, QueueTotal } from "../core/history.ts";
 import type { Gaps, Learned } from "../core/learning.ts";
 import type {
   AttemptRecord,
@@ -29,9 +30,11 @@ import type {
   ExpiredLease,
   ExpiredQuery,
   Finding,
+  HistoryQuery,
   LeaseHealth,
   ListQuery,
   LogQuery,
+  OldestPending,
   PruneQuery,
   SearchAnswer,
   SearchQuery,
@@ -146,8 +149,20 @@ export interface Reader {
   /** What an attempt printed, from a position on or before one, in order; at most `limit` pieces. */
   logs(query: LogQuery): Promise<LogChunk[]>;
 
-  /** How many jobs there are, by queue and state; of all, or of those that a selection names. */
+  /**
+   * How many jobs there are, by queue and state; of all, or of those that a selection names. Of all, or of whole queues,
+   * it costs the same however many there are.
+   */
   counts(only?: Selection): Promise<QueueCount[]>;
+
+  /** What happened in the queues, in order of time and then of queue; spans in which nothing did are left out. */
+  history(query: HistoryQuery): Promise<HistoryPoint[]>;
+
+  /** How long jobs have waited and run since the store was made, and how attempts ended. In the order of their keys. */
+  totals(): Promise<QueueTotal[]>;
+
+  /** Of each queue that has pending jobs, since when the oldest has been. */
+  oldestPending(): Promise<OldestPending[]>;
 
   /** Leases that are held, those among them that are over and not recovered yet, and the next end. */
   leases(): Promise<LeaseHealth>;
@@ -199,6 +214,9 @@ export interface Upkeep {
 
   /** Keeps the newest `keep` checkpoints of each task, or of each job without one; answers how many went. */
   trimCheckpoints(keep: number): Promise<number>;
+
+  /** Counts that were put off are added up; history past a week is kept by the hour, and past a year not at all. */
+  foldHistory(): Promise<void>;
 
   /** Gives back what the engine can give back cheaply, such as a long write-ahead log. */
   tidy(): Promise<void>;

@@ -10,7 +10,7 @@ import { openPostgres } from "../../src/store/postgres/open.ts";
 import type { Store } from "../../src/store/store.ts";
 import { newJob } from "../support/jobs.ts";
 import { newSchema, Schema, startPostgres } from "../support/postgres.ts";
-import { BINARY, Program, stamp, stamps, until } from "../support/process.ts";
+import { BINARY, Program, stamp, stamps, until, wrongCounts } from "../support/process.ts";
 import { Proxy } from "../support/proxy.ts";
 
 setDefaultTimeout(40_000);
@@ -37,6 +37,7 @@ class Ground {
     clearing.push(() => rmSync(ground.folder, { recursive: true, force: true }));
     clearing.push(() => schema.drop().catch(() => {}));
     clearing.push(() => store.close());
+    clearing.push(async () => expect(await wrongCounts(store)).toEqual([]));
     return ground;
   }
 

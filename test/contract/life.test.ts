@@ -136,6 +136,7 @@ describe("a finished job", () => {
         result: { cause: null, exit_code: null, error: null, output: null },
         reason: null,
         ended: null,
+        before: job,
       });
     },
   );

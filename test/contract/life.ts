@@ -96,5 +96,5 @@ function grant({ holder, lease_ms }: { holder: string; lease_ms: number }, now_m
 
 function change(job: Job, more: Partial<LifeChange> & { state: JobState }): LifeChange {
   const { token, failures, result, reason } = job;
-  return { token, failures, result, reason, ended: null, ...more };
+  return { token, failures, result, reason, ended: null, before: job, ...more };
 }

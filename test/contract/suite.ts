@@ -18,6 +18,7 @@ import { learnedContract } from "./learned.ts";
 import { listingContract } from "./listing.ts";
 import { logsContract } from "./logs.ts";
 import { pruneContract } from "./prune.ts";
+import { queueHistoryContract } from "./queue_history.ts";
 import { readContract } from "./read.ts";
 import { recordsContract } from "./records.ts";
 import { recoverContract } from "./recover.ts";
@@ -43,6 +44,7 @@ export function storeContract(name: string, open: OpenStore): void {
     listingContract(test);
     searchContract(test);
     figuresContract(test);
+    queueHistoryContract(test);
     recordsContract(test);
     learnedContract(test);
     pruneContract(test);

@@ -28,13 +28,15 @@ describe("a running job", () => {
 
   test("is completed by exit code 0", () => {
     const done = end("success", { output: "result", beats: 3 });
-    expect(after(holds(), { type: "settle", token: 7, end: done })).toEqual({
+    const before = holds();
+    expect(after(before, { type: "settle", token: 7, end: done })).toEqual({
       state: { name: "completed", ...FINISHED },
       token: 7,
       failures: 0,
       result: { cause: "success", exit_code: 0, error: null, output: "result" },
       reason: null,
       ended: done,
+      before,
     });
   });
 

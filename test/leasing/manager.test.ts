@@ -10,7 +10,7 @@ async function takenOver(b: Bench, lease: Lease): Promise<Lease> {
   const { job } = lease;
   const [found] = await b.store.expired({ grace_ms: 0, dead_holders: [], after: null, limit: 9 });
   const state = { name: "pending" as const, run_at_ms: job.run_at_ms };
-  const change = { ...job, state, failures: 1, ended: end("expired") };
+  const change = { ...job, state, failures: 1, ended: end("expired"), before: job };
   const request = { id: job.id, token: job.token, change, process: null, audit: null };
   expect(await b.store.recover([{ ...request, expires_at_ms: found!.expires_at_ms }])).toEqual(["recovered"]);
   const [again] = await b.managerOf("w2").acquire();

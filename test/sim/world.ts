@@ -6,6 +6,7 @@
 import { Database } from "bun:sqlite";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
+import { HOUR_MS } from "../../src/core/history.ts";
 import { isFinished } from "../../src/core/job.ts";
 import { bootId, host, ownIdentity } from "../../src/platform/machine.ts";
 import { RecoverySweep } from "../../src/recovery/sweep.ts";
@@ -185,11 +186,13 @@ export class World {
     this.check();
     const [eye] = this.#handles as [Store];
     const byState = new Map<string, number>();
+    let grants = 0;
     for (const job of this.recorder.jobs.values()) {
       byState.set(job.state.name, (byState.get(job.state.name) ?? 0) + 1);
       if (!isFinished(job.state)) object(16, `job ${job.id} is still ${job.state.name}`);
       const attempts = await eye.attempts(job.id);
       const tokens = attempts.map(({ token }) => token);
+      grants += attempts.length;
       if (tokens.length !== job.token || tokens.some((token, index) => token !== index + 1)) {
         object(3, `job ${job.id} with token ${job.token} has attempts ${tokens.join()}`);
       }
@@ -199,6 +202,11 @@ export class World {
       if (byState.get(state) !== count)
         object(15, `${count} jobs are counted as ${state}, and ${byState.get(state)} are`);
     }
+    const past = await eye.history({ since_ms: 0, span_ms: HOUR_MS });
+    const ended = past.reduce((sum, point) => sum + point.ended, 0);
+    if (ended !== grants) object(15, `history has ${ended} attempts, and there were ${grants}`);
+    const kept = (await eye.diagnose()).find(({ name }) => name === "counts");
+    if (kept?.level !== "ok") object(15, `counts: ${kept?.value}`);
     const database = new Database(join(this.#folder, "lease.db"), { readonly: true });
     const answer = database.query<{ integrity_check: string }, []>("PRAGMA integrity_check").get();
     database.close();

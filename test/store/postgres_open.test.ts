@@ -34,6 +34,36 @@ async function refusal(url: string, create = true): Promise<LeaseError> {
   throw new Error(`expected a LeaseError, got ${String(error)}`);
 }
 
+/** Three jobs that an older lease left: one has ended after a retry, one waits for its retry, one is pending. */
+const OLDER_JOBS = `INSERT INTO lease.jobs (state, queue, priority, run_at_ms, token, retries, created_at_ms, finished_at_ms,
+  argv, cwd) VALUES ('completed', 'mail', 0, 1, 2, 3, 1, 5, '["a"]', '/'),
+  ('scheduled', 'mail', 0, 9000000000000, 1, 3, 1, NULL, '["b"]', '/'), ('pending', 'build', 0, 1, 0, 3, 1, NULL, '["c"]', '/')`;
+
+describe("a store of an older version", () => {
+  test("is brought to this one, has counted what it holds, and goes on from there", async () => {
+    const { url, sql, name } = await schema();
+    const own = (text: string) => text.replaceAll(/\blease\./g, `"${name}".`);
+    const older = MIGRATIONS.slice(0, 2).map(own).join("\n");
+    const meta = `INSERT INTO lease.meta VALUES ('version', '2')`;
+    await sql.unsafe([`CREATE SCHEMA ${name};`, older, `${own(meta)};`, own(OLDER_JOBS)].join("\n"));
+    const store = await open(url);
+    expect(await store.counts()).toEqual([
+      { queue: "build", state: "pending", count: 1 },
+      { queue: "mail", state: "completed", count: 1 },
+      { queue: "mail", state: "scheduled", count: 1, retrying: 1 },
+    ]);
+    expect(await store.retryCounts()).toEqual([{ retries: 1, jobs: 1 }]);
+    await store.cancel([2], null);
+    await store.retry([1]);
+    expect(await store.counts({ queues: ["mail"] })).toEqual([
+      { queue: "mail", state: "cancelled", count: 1 },
+      { queue: "mail", state: "pending", count: 1 },
+    ]);
+    expect((await store.diagnose()).find((finding) => finding.name === "counts")?.level).toBe("ok");
+    await store.close();
+  });
+});
+
 describe("a database without a store", () => {
   test("gets one, once, however many open it at the same time", async () => {
     const { url } = await schema();

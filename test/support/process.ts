@@ -385,7 +385,7 @@ export class Site {
 
   /** Fails when something is left that must not be. */
   async check(): Promise<void> {
-    const broken = [...(await this.#leaks()), ...brokenInvariants(this.location)];
+    const broken = [...(await this.#leaks()), ...brokenInvariants(this.location), ...(await wrongCounts(this.store))];
     if (broken.length > 0) throw new Error(`after the scenario:\n${broken.join("\n")}`);
   }
 
@@ -412,6 +412,12 @@ export class Site {
     }
     return leaks;
   }
+}
+
+/** What a store says of its counts, where they are not those of its jobs. */
+export async function wrongCounts(store: Store): Promise<string[]> {
+  const findings = (await store.diagnose()).filter(({ name }) => name === "counts");
+  return findings.filter(({ level }) => level !== "ok").map(({ name, value }) => `${name}: ${value}`);
 }
 
 /** A script for jobs: appends `<event> <attempt> <nanoseconds>` to a file, for proofs of what happened when. */

@@ -31,7 +31,7 @@ function failing(b: AttemptBench, times: Partial<Record<"settle" | "appendLogs" 
 async function takenOver(b: AttemptBench, id: number): Promise<void> {
   const [found] = await b.store.expired({ grace_ms: -LEASE_MS * 100, dead_holders: [], after: null, limit: 1 });
   const { job, expires_at_ms } = found!;
-  const change = { ...job, state: { name: "pending" as const, run_at_ms: 0 }, ended: end("expired") };
+  const change = { ...job, state: { name: "pending" as const, run_at_ms: 0 }, ended: end("expired"), before: job };
   const request = { id, token: job.token, change, process: null, audit: null, expires_at_ms };
   expect(await b.store.recover([request])).toEqual(["recovered"]);
   expect(await b.managerOf("w2").acquire()).toHaveLength(1);

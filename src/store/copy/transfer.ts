@@ -14,6 +14,8 @@ export const KINDS = [
   "dependencies",
   "queues",
   "learned",
+  "history",
+  "totals",
 ] as const;
 export type Kind = (typeof KINDS)[number];
 
@@ -53,6 +55,12 @@ export const SHAPES: Readonly<Record<Kind, Shape>> = {
   dependencies: shape(2, "job_id:int parent_id:int kind"),
   queues: shape(1, "name paused_at_ms:int"),
   learned: shape(1, "subject runs:int gaps lease_ms:int"),
+  history: shape(
+    3,
+    `span_ms:int at_ms:int queue completed:int failed:int cancelled:int retried:int recovered:int ended:int run_ms:int
+    run_max_ms:int first_ended:int wait_ms:int wait_max_ms:int`,
+  ),
+  totals: shape(3, "queue name label count:int sum_ms:int"),
 };
 
 /** For a row that a store does not take: whose it is, and what to do. Only a damaged one is refused. */

@@ -3,7 +3,8 @@
 import { formatDuration } from "../../core/duration.ts";
 import { assert } from "../../core/errors.ts";
 import type { Finding } from "../queries.ts";
-import { LOOKED_AT, damageFinding, finding, worstFirst } from "../shared/findings.ts";
+import { LOOKED_AT, damageFinding, finding, talliesFinding, worstFirst } from "../shared/findings.ts";
+import { TALLIES } from "./read.ts";
 import { MIGRATIONS } from "./schema.ts";
 import type { Connection } from "./session/session.ts";
 import { SELECT_WITHOUT_INPUT } from "./statements.ts";
@@ -34,6 +35,17 @@ const LOOKED = [
   `(SELECT * FROM ${some(SELECT_WITHOUT_INPUT, "finished_at_ms IS NOT NULL ORDER BY finished_at_ms DESC")} AS newest
     WHERE state = 'failed')`,
 ].join(" UNION ALL ");
+
+/** Both ways: what is counted wrong, and what is counted and not there. */
+const TALLY_ERRORS = `WITH real AS (
+    SELECT queue, 'all' AS state, 0 AS retries, count(*) AS count FROM lease.jobs GROUP BY queue
+    UNION ALL SELECT queue, state,
+        CASE WHEN finished_at_ms IS NULL THEN least(token, 1) ELSE greatest(token - 1, 0) END AS retries, count(*)
+      FROM lease.jobs WHERE state NOT IN ('pending', 'running') GROUP BY 1, 2, 3
+  ), kept AS (
+    SELECT queue, state, retries, sum(count)::bigint AS count FROM (${TALLIES}) AS tallies GROUP BY 1, 2, 3
+    HAVING sum(count) <> 0
+  ) SELECT count(*) AS wrong FROM real FULL JOIN kept USING (queue, state, retries) WHERE real.count IS DISTINCT FROM kept.count`;
 
 const ADVICE = {
   role: "nothing can be written here: name the primary",
@@ -76,6 +88,7 @@ export async function diagnose(db: Connection, schema: string): Promise<Finding[
     strays === 0
       ? finding("integrity", "ok")
       : finding("integrity", `${strays} attempts without an end`, ADVICE.strays),
+    talliesFinding((await db.query(TALLY_ERRORS))[0]?.["wrong"] as number),
     damageFinding(await db.query(LOOKED, [LOOKED_AT])),
     finding("size", `${Math.round(bytes / 2 ** 20)} MiB`),
   ]);

@@ -8,14 +8,16 @@ import type {
   CheckpointQuery,
   LeaseHealth,
   ListQuery,
+  OldestPending,
   Selection,
   UnmetDependency,
 } from "../queries.ts";
 import { Conditions, SHOWN, narrowCheckpoints, narrowList, orderOf } from "../shared/filters.ts";
+import { MOST_PRIORITIES, toQueueCount } from "../shared/history.ts";
 import { toAttempt, toCheckpoint, toJob, toWorker } from "../shared/rows.ts";
 import { byId, toList } from "./session/arrays.ts";
 import type { Connection } from "./session/session.ts";
-import { SELECT_JOB, SQL, WITHOUT_COMMAND } from "./statements.ts";
+import { SELECT_JOB, SQL, WITHOUT_COMMAND, readyQueues } from "./statements.ts";
 
 /** With placeholders and lists as this engine has them. */
 export function select({ ids, queues, task }: Selection): Conditions {
@@ -52,15 +54,51 @@ export async function checkpoints(db: Connection, query: CheckpointQuery): Promi
   return (await db.query(text, only.params)).map(toCheckpoint);
 }
 
+/** What has been folded, and what has not been yet. */
+export const TALLIES = `SELECT queue, state, retries, count FROM lease.tallies
+  UNION ALL SELECT queue, state, retries, count FROM lease.deltas WHERE state NOT IN ('pending', 'running')`;
+const NAMED = "($1::text[] IS NULL OR queue = ANY ($1::text[]))";
+const COUNTS = `WITH kept AS MATERIALIZED (
+    SELECT queue, state, retries, sum(count)::bigint AS count FROM (${TALLIES}) AS tallies WHERE ${NAMED}
+    GROUP BY queue, state, retries
+  ), held AS MATERIALIZED (
+    SELECT queue, count(*) AS count FROM lease.jobs WHERE state = 'running' AND ${NAMED} GROUP BY queue
+  ), found (queue, state, retrying, count) AS (
+    SELECT queue, 'pending', 0, sum(CASE state WHEN 'all' THEN count ELSE -count END)::bigint
+        - coalesce((SELECT held.count FROM held WHERE held.queue = kept.queue), 0)
+      FROM kept GROUP BY queue
+    UNION ALL SELECT queue, 'running', 0, count FROM held
+    UNION ALL SELECT queue, state, coalesce(sum(count) FILTER (WHERE state = 'scheduled' AND retries > 0), 0)::bigint,
+      sum(count)::bigint FROM kept WHERE state <> 'all' GROUP BY queue, state
+  ) SELECT queue, state, retrying, count FROM found WHERE count > 0 ORDER BY queue COLLATE "C", state`;
+
+/** Of whole queues from what is kept about them; of what is named more closely, job by job. */
 export async function counts(db: Connection, selection: Selection = {}): Promise<QueueCount[]> {
+  const { ids, queues, task } = selection;
+  if (ids === undefined && task === undefined) return (await db.query(COUNTS, [queues ?? null])).map(toQueueCount);
   const only = select(selection);
   const text = `SELECT queue, state, count(*) AS count FROM lease.jobs ${only.where()} GROUP BY queue, state
     ORDER BY queue COLLATE "C", state`;
   return (await db.query(text, only.params)) as unknown as QueueCount[];
 }
 
-const RETRY_COUNTS = `SELECT token - 1 AS retries, count(*) AS jobs FROM lease.jobs
-  WHERE state IN ('completed', 'failed') AND finished_at_ms IS NOT NULL GROUP BY token ORDER BY token`;
+const RETRY_COUNTS = `SELECT retries, sum(count)::bigint AS jobs FROM (${TALLIES}) AS tallies
+  WHERE state IN ('completed', 'failed') GROUP BY retries HAVING sum(count) > 0 ORDER BY retries`;
+
+/** Steps from queue to queue, and in each from one priority to the next: of each, the first by the index is the oldest. */
+const FIRST = "SELECT priority, run_at_ms FROM lease.jobs WHERE state = 'pending' AND queue =";
+const BY_TURN = "ORDER BY priority DESC, run_at_ms, id LIMIT 1";
+const OLDEST = `WITH RECURSIVE ${readyQueues("")}, step (queue, kind, priority, since_ms, number) AS (
+    SELECT ready.name, kind, head.priority, head.run_at_ms, 1 FROM ready CROSS JOIN (VALUES (0), (1)) AS kinds (kind)
+      CROSS JOIN LATERAL (${FIRST} ready.name AND ${WITHOUT_COMMAND} = kind ${BY_TURN}) AS head
+    UNION ALL SELECT step.queue, kind, next.priority, next.run_at_ms, number + 1 FROM step CROSS JOIN LATERAL (
+      ${FIRST} step.queue AND ${WITHOUT_COMMAND} = step.kind AND priority < step.priority ${BY_TURN}
+    ) AS next WHERE number < ${MOST_PRIORITIES}
+  ) SELECT queue, min(since_ms) AS since_ms FROM step GROUP BY queue ORDER BY queue COLLATE "C"`;
+
+export async function oldestPending(db: Connection): Promise<OldestPending[]> {
+  return (await db.query(OLDEST)) as unknown as OldestPending[];
+}
 
 export async function retryCounts(db: Connection) {
   return (await db.query(RETRY_COUNTS)) as { retries: number; jobs: number }[];

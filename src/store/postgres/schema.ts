@@ -115,7 +115,84 @@ CREATE INDEX jobs_ready_task ON lease.jobs (task, queue, (CASE WHEN argv = '[]' 
 ALTER TABLE lease.workers ADD COLUMN commands_only integer NOT NULL DEFAULT 0;
 `;
 
-export const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2, VERSION_3];
+/** Which tally a job in `row` belongs to besides that of all: of the ended by their retries, of others whether they ran. */
+const retriesOf = (row: string) =>
+  `CASE WHEN ${row}finished_at_ms IS NULL THEN least(${row}token, 1) ELSE greatest(${row}token - 1, 0) END`;
+const TALLIED = "NOT IN ('pending', 'running')";
+const KEPT = (
+  from: string,
+) => `SELECT queue, 'all' AS state, 0 AS retries, count(*) AS count FROM ${from} GROUP BY queue
+    UNION ALL SELECT queue, state, ${retriesOf("")} AS retries, count(*) FROM ${from} WHERE state ${TALLIED}
+      GROUP BY 1, 2, 3`;
+
+/**
+ * Counts of every state, without a row that all writers would wait for: each statement adds what it has changed to
+ * `deltas`, and whoever keeps house folds these into `tallies`, `history` and `totals`. Kept are all jobs of a queue, and of
+ * them those that are neither pending nor running; running ones are as few as slots, and the rest is pending.
+ *
+ * Triggers count, so that it is right whoever writes. The statements for many jobs at a time (settle, promote) count by
+ * themselves, a row for all instead of one for each, and say so by raising `counted`.
+ */
+const VERSION_4 = `
+ALTER TABLE lease.jobs ADD COLUMN counted integer NOT NULL DEFAULT 0;
+CREATE TABLE lease.tallies (
+  queue text NOT NULL, state text NOT NULL, retries integer NOT NULL, count bigint NOT NULL,
+  PRIMARY KEY (queue, state, retries)
+) WITH (fillfactor = 50);
+CREATE TABLE lease.deltas (
+  kind text NOT NULL CHECK (kind IN ('tally', 'wait', 'end')), queue text NOT NULL,
+  state text, -- of a tally; in which an end left the job
+  retries integer NOT NULL DEFAULT 0, cause text, class integer, recovered boolean NOT NULL DEFAULT false,
+  at_ms bigint, -- the minute, where it belongs to the history
+  count bigint NOT NULL, sum_ms bigint NOT NULL DEFAULT 0, max_ms bigint NOT NULL DEFAULT 0
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+CREATE TABLE lease.history (
+  span_ms bigint NOT NULL, at_ms bigint NOT NULL, queue text NOT NULL,
+  completed bigint NOT NULL, failed bigint NOT NULL, cancelled bigint NOT NULL, retried bigint NOT NULL,
+  recovered bigint NOT NULL, ended bigint NOT NULL, run_ms bigint NOT NULL, run_max_ms bigint NOT NULL,
+  first_ended bigint NOT NULL, wait_ms bigint NOT NULL, wait_max_ms bigint NOT NULL,
+  PRIMARY KEY (span_ms, at_ms, queue)
+) WITH (fillfactor = 50);
+CREATE TABLE lease.totals (
+  queue text NOT NULL, name text NOT NULL, label text NOT NULL, count bigint NOT NULL, sum_ms bigint NOT NULL,
+  PRIMARY KEY (queue, name, label)
+) WITH (fillfactor = 50);
+INSERT INTO lease.tallies (queue, state, retries, count) ${KEPT("lease.jobs")};
+CREATE FUNCTION lease.count_added() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  INSERT INTO lease.deltas (kind, queue, state, retries, count)
+    SELECT 'tally', queue, state, retries, count FROM (${KEPT("added")}) AS kept;
+  RETURN NULL;
+END $$;
+CREATE FUNCTION lease.count_gone() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  INSERT INTO lease.deltas (kind, queue, state, retries, count)
+    SELECT 'tally', queue, state, retries, -count FROM (${KEPT("gone")}) AS kept;
+  RETURN NULL;
+END $$;
+CREATE FUNCTION lease.count_changed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  IF old.state ${TALLIED} THEN
+    INSERT INTO lease.deltas (kind, queue, state, retries, count)
+      VALUES ('tally', old.queue, old.state, ${retriesOf("old.")}, -1);
+  END IF;
+  IF new.state ${TALLIED} THEN
+    INSERT INTO lease.deltas (kind, queue, state, retries, count, at_ms)
+      VALUES ('tally', new.queue, new.state, ${retriesOf("new.")}, 1,
+        CASE WHEN new.state = 'cancelled' AND old.state <> 'cancelled' THEN new.finished_at_ms / 60000 * 60000 END);
+  END IF;
+  IF old.queue <> new.queue THEN
+    INSERT INTO lease.deltas (kind, queue, state, count) VALUES ('tally', old.queue, 'all', -1), ('tally', new.queue, 'all', 1);
+  END IF;
+  RETURN NULL;
+END $$;
+CREATE TRIGGER jobs_added AFTER INSERT ON lease.jobs REFERENCING NEW TABLE AS added FOR EACH STATEMENT
+  EXECUTE FUNCTION lease.count_added();
+CREATE TRIGGER jobs_gone AFTER DELETE ON lease.jobs REFERENCING OLD TABLE AS gone FOR EACH STATEMENT
+  EXECUTE FUNCTION lease.count_gone();
+CREATE TRIGGER jobs_changed AFTER UPDATE OF state, queue ON lease.jobs FOR EACH ROW
+  WHEN (new.counted = old.counted AND (old.state ${TALLIED} OR new.state ${TALLIED} OR old.queue <> new.queue))
+  EXECUTE FUNCTION lease.count_changed();
+`;
+
+export const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4];
 
 /** What the steps make, and what is made beside them. */
 export function namesOf(): Names {

@@ -8,6 +8,7 @@ import type { NewJob } from "../../core/job.ts";
 import { UNLEARNED_LEASE_MS } from "../../core/learning.ts";
 import { SHAPES } from "../copy/transfer.ts";
 import { LONGEST_LEASE_MS, MOST_GRANTS, envColumn, isBlocked, leaseColumn, settingsColumn } from "../shared/columns.ts";
+import { CLASS_BOUNDS_MS, LONGEST_NOTED_MS, MINUTE_MS } from "../../core/history.ts";
 import { stateColumns } from "../shared/rows.ts";
 import { auditText } from "../shared/verdicts.ts";
 import type { RecoverRequest, SettleRequest } from "../store.ts";
@@ -73,6 +74,26 @@ const CLOCK = "clock AS MATERIALIZED (SELECT lease.now_ms() AS ms)";
 /** Only a running job has an expiry. Said by it and not by the state, lest the planner walk through all that run. */
 const RUNNING = "jobs.expires_at_ms IS NOT NULL";
 
+// ── History ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Durations are whole: the first bound that is not exceeded is the number of those that are. */
+const sizeClass = (duration: string) =>
+  `width_bucket(${duration}, ARRAY[${CLASS_BOUNDS_MS.map((bound_ms) => bound_ms + 1).join(", ")}]::bigint[])`;
+const elapsed = (from: string, to: string) => `least(greatest(${to} - ${from}, 0), ${LONGEST_NOTED_MS})`;
+const THIS_MINUTE = `clock.ms / ${MINUTE_MS} * ${MINUTE_MS}`;
+
+/** What an end leaves to be counted. Its job was running, which is counted by itself. */
+const ENDED = (recovered: boolean) => `took AS MATERIALIZED (
+    SELECT queue, state, retries, end_cause, token, ${THIS_MINUTE} AS at_ms, ${elapsed("started_at_ms", "clock.ms")} AS run_ms,
+      -- As it was before this statement: a retry has another time.
+      ${elapsed("(SELECT run_at_ms FROM lease.jobs WHERE jobs.id = ended.id)", "started_at_ms")} AS wait_ms FROM ended, clock
+  ), tallied AS (
+    INSERT INTO lease.deltas (kind, recovered, queue, state, retries, cause, class, at_ms, count, sum_ms, max_ms)
+    SELECT 'end', ${recovered}, queue, state, retries, end_cause, ${sizeClass("run_ms")} AS class, at_ms, count(*),
+      sum(run_ms), max(run_ms) FROM took GROUP BY queue, state, retries, end_cause, class, at_ms
+    UNION ALL SELECT 'wait', FALSE, queue, NULL, 0, NULL, ${sizeClass("wait_ms")} AS class, at_ms, count(*),
+      sum(wait_ms), max(wait_ms) FROM took WHERE token = 1 GROUP BY queue, class, at_ms)`;
+
 // ── Acquire ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 // $1 holder, $2 host, $3 lease_ms, $4 count, $5 request, $6 whether due jobs come first, then the variant's own.
@@ -81,7 +102,7 @@ type Kind = "all" | "commands";
 const KINDS = { all: "VALUES (0), (1)", commands: "VALUES (0)" } as const;
 
 /** The queues that hold pending jobs, by stepping through the index. */
-const readyQueues = (task: string) => `ready (name) AS (
+export const readyQueues = (task: string) => `ready (name) AS (
     SELECT min(queue) FROM lease.jobs WHERE state = 'pending' ${task}
     UNION ALL
     SELECT (SELECT min(queue) FROM lease.jobs WHERE state = 'pending' AND queue > ready.name ${task})
@@ -146,19 +167,20 @@ const ALL = (task: string, kind: Kind) => `SELECT picked.id FROM due, (
 // ── Settle ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** With its last parameter false it leaves alone what others wait for: their fate belongs in the same transaction. */
-const settle = (fence: string) => `WITH ${CLOCK}, asked AS MATERIALIZED ${ENDS.sql}, ended AS (
+const settle = (fence: string, recovered: boolean) => `WITH ${CLOCK}, asked AS MATERIALIZED ${ENDS.sql}, ended AS (
     UPDATE lease.jobs SET state = asked.state, run_at_ms = coalesce(asked.run_at_ms, jobs.run_at_ms),
       finished_at_ms = asked.finished_at_ms, failures = asked.failures, cause = asked.cause,
       exit_code = asked.exit_code, error = asked.error, output = asked.output,
       reason = CASE WHEN asked.state = 'cancelled' THEN coalesce(asked.reason, jobs.reason) ELSE asked.reason END,
-      holder = NULL, expires_at_ms = NULL, cancel_requested_at_ms = NULL
+      holder = NULL, expires_at_ms = NULL, cancel_requested_at_ms = NULL, counted = jobs.counted + 1
     FROM asked WHERE jobs.id = asked.id AND ${RUNNING} AND jobs.token = asked.token
       AND (jobs.cancel_requested_at_ms IS NULL OR asked.state IN ('completed', 'cancelled'))
       AND (NOT jobs.awaited OR asked.finished_at_ms IS NULL OR $${ENDS.size + 1}::boolean) ${fence}
     RETURNING asked.n, jobs.id, jobs.task, jobs.awaited, asked.token, asked.end_cause, asked.end_exit_code, asked.signal,
       asked.end_error, asked.last_line, greatest(asked.beats, jobs.beats) AS beats, asked.boot_id, asked.pid,
-      asked.pid_started, asked.audit
-  ), closed AS (
+      asked.pid_started, asked.audit, jobs.queue, asked.state, jobs.started_at_ms,
+      CASE WHEN asked.finished_at_ms IS NULL THEN 1 ELSE asked.token - 1 END AS retries
+  ), ${ENDED(recovered)}, closed AS (
     UPDATE lease.attempts SET ended_at_ms = clock.ms, cause = ended.end_cause, exit_code = ended.end_exit_code,
       signal = ended.signal, error = ended.end_error, last_line = coalesce(ended.last_line, attempts.last_line),
       beats = greatest(attempts.beats, ended.beats), boot_id = coalesce(attempts.boot_id, ended.boot_id),
@@ -246,8 +268,14 @@ export const SQL = {
       WHERE job_id = given.id AND attempt < given.token AND host = $3 AND pid IS NOT NULL
       ORDER BY attempt DESC LIMIT 1) AS attempt ON TRUE`,
   promote: `WITH ${CLOCK}, due AS MATERIALIZED (SELECT id FROM lease.jobs, clock
-      WHERE state = 'scheduled' AND run_at_ms <= clock.ms ORDER BY run_at_ms LIMIT $1 FOR UPDATE OF jobs SKIP LOCKED)
-    UPDATE lease.jobs SET state = 'pending' WHERE id = ANY (ARRAY(SELECT id FROM due)) RETURNING id`,
+      WHERE state = 'scheduled' AND run_at_ms <= clock.ms ORDER BY run_at_ms LIMIT $1 FOR UPDATE OF jobs SKIP LOCKED),
+    promoted AS (
+      UPDATE lease.jobs SET state = 'pending', counted = counted + 1 WHERE id = ANY (ARRAY(SELECT id FROM due))
+      RETURNING id, queue, least(token, 1) AS retries
+    ), tallied AS (
+      INSERT INTO lease.deltas (kind, queue, state, retries, count)
+      SELECT 'tally', queue, 'scheduled', retries, -count(*) FROM promoted GROUP BY queue, retries
+    ) SELECT id FROM promoted`,
 
   insertJobs: `${insertJobs} RETURNING id`,
   /** A key that somebody else has just taken leaves its job out. */
@@ -283,8 +311,8 @@ export const SQL = {
   logsBefore: `SELECT start, bytes, data FROM lease.logs WHERE job_id = $1 AND attempt = $2 AND start >= $3
     AND start < $4 ORDER BY start DESC LIMIT $5`,
 
-  settle: settle(""),
-  recover: settle("AND jobs.expires_at_ms = asked.expires_at_ms"),
+  settle: settle("", false),
+  recover: settle("AND jobs.expires_at_ms = asked.expires_at_ms", true),
   /** What a settle did whose answer was lost: an attempt has one end, and its cause tells whose it was. */
   ended: perRow`SELECT job_id AS id FROM lease.attempts
     JOIN ${{ id: "bigint", token: "integer", cause: "text" }} ON job_id = given.id AND attempt = given.token

@@ -9,6 +9,7 @@ import { checkAll, enqueue, enqueueAll, insertPlain, isPlain, onlyOnce } from ".
 import { checkpoint, saveWorker } from "./extend.ts";
 import { GroupCommit, QUICK, endWriter, groupedVerbs } from "./group_commit.ts";
 import { learned } from "./settle.ts";
+import { FOLD_EVERY, foldDeltas, history, totals } from "./history.ts";
 import { logs } from "./logs.ts";
 import { pausedQueues, setPaused } from "./pause.ts";
 import * as read from "./read.ts";
@@ -30,11 +31,22 @@ class Calls {
   readonly grouped: ReturnType<typeof groupedVerbs>;
   readonly notifications: Notifications;
   readonly #unfinished = new Set<Promise<unknown>>();
+  /** Begins anywhere: of many processes that change one thing each, now and then one folds for all. */
+  #changes: number;
 
   constructor(session: Session, schema: string, clock: Clock, random: Random) {
     this.session = session;
     this.notifications = new Notifications(session, schema, clock, random);
-    this.grouped = groupedVerbs(session, clock, random, this.notifications.send);
+    this.grouped = groupedVerbs(session, clock, random, (notice) => this.tell(notice));
+    this.#changes = Math.floor(random() * FOLD_EVERY);
+  }
+
+  /** Others are told of a change; and what changes have left to be added up must not pile up. */
+  tell(notice: Notice): void {
+    this.notifications.send(notice);
+    if (++this.#changes % FOLD_EVERY > 0) return;
+    // Nobody waits for it, and the next one does what this one could not.
+    void this.track(this.session.transaction(foldDeltas)).catch(() => {});
   }
 
   /** As one statement, or several that need no transaction. */
@@ -50,7 +62,7 @@ class Calls {
 
   async telling<T>(notice: Notice, asked: Promise<T>): Promise<T> {
     const result = await this.track(asked);
-    this.notifications.send(notice);
+    this.tell(notice);
     return result;
   }
 
@@ -143,6 +155,9 @@ function reader(calls: Calls): Reader {
     checkpoints: calls.plain(read.checkpoints),
     logs: calls.plain(logs),
     counts: calls.plain(read.counts),
+    history: calls.plain(history),
+    totals: calls.plain(totals),
+    oldestPending: calls.plain(read.oldestPending),
     leases: calls.plain(read.leaseHealth),
     parents: calls.plain(read.parents),
     learned: calls.plain(learned),
@@ -165,9 +180,17 @@ function upkeep(calls: Calls, schema: string): Upkeep {
     prunable: async (query) => calls.plain((await import("./prune.ts")).prunable)(query),
     prune: async (query) => calls.change("other", (await import("./prune.ts")).prune)(query),
     trimCheckpoints: async (keep) => calls.change("other", (await import("./prune.ts")).trimCheckpoints)(keep),
+    async foldHistory() {
+      const { foldHours } = await import("./history.ts");
+      await calls.track(calls.session.transaction(foldDeltas));
+      await calls.track(calls.session.transaction(foldHours));
+    },
     // Autovacuum does it.
     tidy: async () => {},
     diagnose: async () => calls.plain((await import("./diagnose.ts")).diagnose)(schema),
-    transfer: async () => (await import("./transfer.ts")).postgresTransfer(calls.session),
+    async transfer() {
+      const { postgresTransfer } = await import("./transfer.ts");
+      return postgresTransfer(calls.session);
+    },
   };
 }

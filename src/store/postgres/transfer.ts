@@ -4,6 +4,7 @@ import type { Kind, NextIds, Transfer, TransferCell, TransferRow } from "../copy
 import { KINDS, SHAPES, refusedRow } from "../copy/transfer.ts";
 import { isRefusedValue } from "./failure.ts";
 import type { Session } from "./session/session.ts";
+import { foldDeltas } from "./history.ts";
 import { SQL } from "./statements.ts";
 
 const MARK = "copy";
@@ -42,6 +43,9 @@ const FLAGS = [
   "UPDATE lease.jobs SET awaited = TRUE WHERE id IN (SELECT parent_id FROM lease.dependencies)",
 ];
 
+/** What the rows themselves are counted in, see schema.ts. */
+const COUNTED = ["tallies", "deltas"];
+
 export function postgresTransfer(session: Session): Transfer {
   const sql = (text: string, params: readonly TransferCell[] = []) => session.run((db) => db.query(text, params));
   // A lost answer can't be told from a lost request here; whoever copies begins again.
@@ -51,6 +55,8 @@ export function postgresTransfer(session: Session): Transfer {
   };
   return {
     async read(kind, behind, limit) {
+      // Rows that are still to be added up are no rows of it yet.
+      if (kind === "history" && behind === null) await session.transaction(foldDeltas);
       const { names, key } = SHAPES[kind];
       const rows = await sql(selectSql(kind, behind !== null), [...(behind?.slice(0, key) ?? []), limit]);
       return rows.map((row) => names.map((name) => row[name] as TransferCell));
@@ -72,7 +78,7 @@ export function postgresTransfer(session: Session): Transfer {
     // Not by TRUNCATE, for which a role that may write everything needs one more right.
     clear: () =>
       session.transaction(async (db) => {
-        for (const kind of KINDS) await db.query(`DELETE FROM lease.${kind}`);
+        for (const kind of [...KINDS, ...COUNTED]) await db.query(`DELETE FROM lease.${kind}`);
       }),
     async nextIds() {
       const [row] = await sql(`SELECT ${NEXT("jobs")}, ${NEXT("checkpoints")}`);

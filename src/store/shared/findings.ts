@@ -22,6 +22,13 @@ export function worstFirst(findings: readonly Finding[]): Finding[] {
   return findings.toSorted((a, b) => LEVELS[a.level] - LEVELS[b.level]);
 }
 
+/** `wrong`: how many counts are not those of the jobs. */
+export function talliesFinding(wrong: number): Finding {
+  if (wrong === 0) return finding("counts", "equal to the jobs");
+  const advice = "somebody changed the tables by hand; `lease copy --to NEW` makes a store with right counts";
+  return finding("counts", `${wrong} differ from the jobs`, advice);
+}
+
 /**
  * So many of each kind are looked at, the first in the order of its index: whoever is further behind is found when its
  * turn comes, and a store of millions must not be read whole for a word about its health.

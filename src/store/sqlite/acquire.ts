@@ -120,7 +120,7 @@ export function firstReady(db: Database, query: BacklogQuery): SqlRow | null {
 }
 
 /** Steps from queue to queue through the index. */
-function* readyQueues(db: Database): Generator<string> {
+export function* readyQueues(db: Database): Generator<string> {
   const next = db.sql(SQL.nextQueue);
   for (let row = next.get(""); row !== null && row["queue"] !== null; row = next.get(row["queue"] as string)) {
     yield row["queue"] as string;

@@ -2,11 +2,12 @@
 
 import { cancelAnswer } from "../shared/verdicts.ts";
 import type { CancelAnswer } from "../store.ts";
+import { noteCancelled } from "./history.ts";
 import type { Database } from "./open.ts";
 import { freeChildren, stateOf } from "./dependencies.ts";
 
 const CANCEL = `UPDATE jobs SET state = 'cancelled', finished_at_ms = ?2, reason = ?3
-  WHERE id = ?1 AND state IN ('blocked', 'scheduled', 'pending')`;
+  WHERE id = ?1 AND state IN ('blocked', 'scheduled', 'pending') RETURNING queue`;
 const REQUEST_CANCEL = `UPDATE jobs SET cancel_requested_at_ms = coalesce(cancel_requested_at_ms, ?2),
   reason = coalesce(reason, ?3) WHERE id = ?1 AND state = 'running'`;
 
@@ -15,9 +16,11 @@ const CANCEL_REQUESTS = `SELECT id, token FROM jobs
 
 /** Whether it was waiting and is cancelled now. */
 export function cancelWaiting(db: Database, id: number, now_ms: number, reason: string | null): boolean {
-  const cancelled = db.sql(CANCEL).run(id, now_ms, reason).changes > 0;
-  if (cancelled) freeChildren(db, id, now_ms);
-  return cancelled;
+  const queue = db.sql(CANCEL).get(id, now_ms, reason)?.["queue"];
+  if (queue === undefined) return false;
+  noteCancelled(db, String(queue), now_ms);
+  freeChildren(db, id, now_ms);
+  return true;
 }
 
 export function cancel(db: Database, ids: readonly number[], reason: string | null): CancelAnswer[] {

@@ -7,6 +7,7 @@ import { LeaseError } from "../../core/errors.ts";
 import type { NewJob, StateName } from "../../core/job.ts";
 import type { SqlRow } from "../../platform/platform.ts";
 import { parentsOf, type DependencyKind } from "../shared/columns.ts";
+import { noteCancelled } from "./history.ts";
 import type { Database } from "./open.ts";
 
 const INSERT = "INSERT INTO dependencies (job_id, parent_id, kind) VALUES (?1, ?2, ?3)";
@@ -16,8 +17,8 @@ const UNBLOCK = `UPDATE jobs SET state = iif(run_at_ms > ?2, 'scheduled', 'pendi
     SELECT 1 FROM dependencies AS d JOIN jobs AS parent ON parent.id = d.parent_id
     WHERE d.job_id = ?1 AND parent.state <> 'completed'
       AND (d.kind = 'success' OR parent.state NOT IN ('failed', 'cancelled')))`;
-const DOOM =
-  "UPDATE jobs SET state = 'cancelled', finished_at_ms = ?2, reason = ?3 WHERE id = ?1 AND state = 'blocked'";
+const DOOM = `UPDATE jobs SET state = 'cancelled', finished_at_ms = ?2, reason = ?3
+  WHERE id = ?1 AND state = 'blocked' RETURNING queue`;
 const FENCE = "SELECT state, token, expires_at_ms FROM jobs WHERE id = ?1";
 
 /** Links a new job to its parents. It was inserted as blocked, and is freed or cancelled at once if they allow it. */
@@ -52,7 +53,10 @@ function meet(db: Database, child: number, kind: DependencyKind, parent: number,
   }
   if (state !== "failed" && state !== "cancelled") return false;
   const how = state === "failed" ? "failed" : "was cancelled";
-  return db.sql(DOOM).run(child, now_ms, `job ${parent}, which it waits for, ${how}`).changes > 0;
+  const queue = db.sql(DOOM).get(child, now_ms, `job ${parent}, which it waits for, ${how}`)?.["queue"];
+  if (queue === undefined) return false;
+  noteCancelled(db, String(queue), now_ms);
+  return true;
 }
 
 /** What writes by holders are held against. Null: there is no such job. */

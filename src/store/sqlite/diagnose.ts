@@ -6,7 +6,7 @@ import type { StateName } from "../../core/job.ts";
 import { hasOtherLives } from "../../core/life.ts";
 import type { SqlRow } from "../../platform/platform.ts";
 import type { Finding } from "../queries.ts";
-import { LOOKED_AT, damageFinding, finding, worstFirst } from "../shared/findings.ts";
+import { LOOKED_AT, damageFinding, finding, talliesFinding, worstFirst } from "../shared/findings.ts";
 import type { Database } from "./open.ts";
 import { BESIDE, fileSystemName } from "./location.ts";
 import { MIGRATIONS } from "./schema.ts";
@@ -21,7 +21,6 @@ const SCARCE_DISK_BYTES = 2 ** 30;
 const ADVICE = {
   sqlite: "has the WAL-reset bug, which can lose commits: use a lease built with 3.51.3 or newer",
   integrity: "stop the workers, keep a copy, and salvage it with `sqlite3 FILE .recover`",
-  counts: "somebody changed the tables by hand; `lease copy --to NEW` makes a store with right counts",
   permissions: "others can get at it, and a store decides what gets executed: chmod go-rwx",
   wal: "a process that reads for very long keeps it from being cut: find it with `fuser`, then `lease watchdog --once`",
   disk: "a full disk stops every worker: free some space, or `lease prune` and `lease copy --to NEW`",
@@ -41,7 +40,11 @@ export function diagnose(db: Database, path: string): Finding[] {
     finding("schema", `${schema} of ${MIGRATIONS.length}`),
     ...(problems.length > 0
       ? [finding("integrity", problems.join("; "), ADVICE.integrity, "error")]
-      : [finding("integrity", "ok"), tallies(db), damageFinding(lookedAt(db))]),
+      : [
+          finding("integrity", "ok"),
+          talliesFinding(db.sql(TALLY_ERRORS).get()?.["wrong"] as number),
+          damageFinding(lookedAt(db)),
+        ]),
     ...lives(db),
     permissions(path),
     finding("file", `${path}, ${size(statOrNull(path)?.size ?? 0)}`),
@@ -80,18 +83,12 @@ function* damages(db: Database): Generator<string> {
 
 /** Both ways: what is counted wrong, and what is counted and not there. */
 const TALLY_ERRORS = `WITH
-  real AS (SELECT queue, state, max(token - 1, 0) AS retries, count(*) AS count FROM jobs
-    WHERE finished_at_ms IS NOT NULL GROUP BY 1, 2, 3),
+  real AS (SELECT queue, 'all' AS state, 0 AS retries, count(*) AS count FROM jobs GROUP BY queue
+    UNION ALL SELECT queue, state, iif(finished_at_ms IS NULL, min(token, 1), max(token - 1, 0)) AS retries, count(*)
+      FROM jobs WHERE state NOT IN ('pending', 'running') GROUP BY 1, 2, 3),
   kept AS (SELECT queue, state, retries, count FROM tallies WHERE count <> 0)
   SELECT count(*) AS wrong FROM (SELECT queue, state, retries FROM (SELECT * FROM real EXCEPT SELECT * FROM kept)
     UNION SELECT queue, state, retries FROM (SELECT * FROM kept EXCEPT SELECT * FROM real))`;
-
-function tallies(db: Database): Finding {
-  const wrong = db.sql(TALLY_ERRORS).get()?.["wrong"] as number;
-  return wrong === 0
-    ? finding("counts", "equal to the jobs")
-    : finding("counts", `${wrong} differ from the jobs`, ADVICE.counts);
-}
 
 const UNFINISHED: readonly StateName[] = ["running", "pending", "scheduled", "blocked"];
 

@@ -12,6 +12,7 @@ import type { SqlDatabase, SqlStatement } from "../../platform/platform.ts";
 import type { Inbox, Store } from "../store.ts";
 import type { Place } from "./location.ts";
 import { enqueue } from "./enqueue.ts";
+import { Noted } from "./history.ts";
 import { explain, isBusy } from "./failure.ts";
 import { OpenFiles, findFile, noticeNewLife } from "./identity.ts";
 import { APPLICATION_ID, SCHEMA_VERSION, SHORT_WAL_BYTES, WAL_LIMIT_BYTES, quickLocation } from "./quick_enqueue.ts";
@@ -155,6 +156,8 @@ async function whileBusy<T>(limit_ms: number, work: () => T): Promise<T> {
 /** The statements of a store, each prepared when it is first used, since one command needs only a few; and its clock. */
 export class Database {
   readonly #database: SqlDatabase;
+  /** What the commit that is being put together adds to the history. */
+  readonly noted = new Noted();
   readonly #clock: Clock;
   readonly #prepared = new Map<string, SqlStatement>();
 

@@ -15,7 +15,7 @@ import { explain, isBusy } from "./failure.ts";
 
 /** What marks a file as a store, and the schema that this lease knows. */
 export const APPLICATION_ID = 0x4c454153;
-export const SCHEMA_VERSION = 4;
+export const SCHEMA_VERSION = 5;
 
 /** The WAL is cut back to this after a checkpoint. */
 export const WAL_LIMIT_BYTES = 64 * 1024 * 1024;
@@ -25,11 +25,17 @@ export const SHORT_WAL_BYTES = 256 * 1024;
 export const INSERT_JOB = `INSERT INTO jobs (state, queue, priority, run_at_ms, retries, lease_ms, created_at_ms, task, key,
   argv, cwd, settings, env) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)`;
 
+/** The state in which a new job begins. */
+export function firstState(job: NewJob, now_ms: number): "blocked" | "scheduled" | "pending" {
+  if (isBlocked(job)) return "blocked";
+  return (job.run_at_ms ?? now_ms) > now_ms || job.delay_ms > 0 ? "scheduled" : "pending";
+}
+
 /** In the order of INSERT_JOB. `settings` is their column, where the caller has it already. */
 export function jobColumns(job: NewJob, now_ms: number, settings = settingsColumn(job.settings)): SqlValue[] {
   const run_at_ms = Math.max(job.run_at_ms ?? now_ms, now_ms + job.delay_ms);
   return [
-    isBlocked(job) ? "blocked" : run_at_ms > now_ms ? "scheduled" : "pending",
+    firstState(job, now_ms),
     job.queue,
     job.priority,
     run_at_ms,

@@ -13,12 +13,14 @@ import type {
   CheckpointQuery,
   LeaseHealth,
   ListQuery,
+  OldestPending,
   Selection,
   UnmetDependency,
 } from "../queries.ts";
 import { Conditions, SHOWN, SORT_COLUMNS, narrowCheckpoints, narrowList, orderOf } from "../shared/filters.ts";
+import { MOST_PRIORITIES, toQueueCount } from "../shared/history.ts";
 import { toAttempt, toCheckpoint, toJob, toWorker } from "../shared/rows.ts";
-import { firstReady } from "./acquire.ts";
+import { firstReady, readyQueues } from "./acquire.ts";
 import type { Database } from "./open.ts";
 import { SELECT_JOB, SQL, WITHOUT_COMMAND } from "./statements.ts";
 
@@ -99,31 +101,54 @@ export function checkpoints(db: Database, query: CheckpointQuery): Checkpoint[] 
 /** The given queues; null: all. */
 const NAMED = "(?1 IS NULL OR queue IN (SELECT value FROM json_each(?1)))";
 
-// Each of the unfinished states from an index of its own, the finished ones from what the triggers counted. Pending
-// jobs may be very many: step from queue to queue, and count each in one go.
-const COUNTS = `WITH RECURSIVE ready (queue) AS (
-    SELECT min(queue) FROM jobs WHERE state = 'pending'
-    UNION ALL SELECT (SELECT min(queue) FROM jobs WHERE state = 'pending' AND queue > ready.queue) FROM ready
-      WHERE queue IS NOT NULL)
-  SELECT queue, 'pending' AS state, (SELECT count(*) FROM jobs WHERE state = 'pending' AND jobs.queue = ready.queue)
-    AS count FROM ready WHERE queue IS NOT NULL AND ${NAMED}
-  UNION ALL SELECT queue, state, count(*) FROM jobs WHERE state = 'blocked' AND ${NAMED} GROUP BY queue
-  UNION ALL SELECT queue, state, count(*) FROM jobs INDEXED BY jobs_due WHERE state = 'scheduled' AND ${NAMED}
-    GROUP BY queue
-  UNION ALL SELECT queue, state, count(*) FROM jobs INDEXED BY jobs_expiry WHERE state = 'running' AND ${NAMED}
-    GROUP BY queue
-  UNION ALL SELECT queue, state, sum(count) AS total FROM tallies WHERE ${NAMED} GROUP BY queue, state HAVING total > 0
-  ORDER BY queue, state`;
+// Running jobs are few, and counted; of the others it is kept how many there are in all, and how many are not pending.
+const COUNTS = `WITH held AS MATERIALIZED (
+    SELECT queue, count(*) AS number FROM jobs INDEXED BY jobs_expiry WHERE state = 'running' AND ${NAMED} GROUP BY queue
+  ), found (queue, state, retrying, number) AS (
+    SELECT queue, 'pending', 0, sum(iif(state = 'all', count, -count))
+        - coalesce((SELECT number FROM held WHERE held.queue = tallies.queue), 0)
+      FROM tallies WHERE ${NAMED} GROUP BY queue
+    UNION ALL SELECT queue, 'running', 0, number FROM held
+    UNION ALL SELECT queue, state, sum(iif(state = 'scheduled' AND retries > 0, count, 0)), sum(count)
+      FROM tallies WHERE state <> 'all' AND ${NAMED} GROUP BY queue, state)
+  SELECT queue, state, retrying, number AS count FROM found WHERE number > 0 ORDER BY queue, state`;
 
 /** Of whole queues from what is kept about them; of what is named more closely, job by job. */
 export function counts(db: Database, selection: Selection = {}): QueueCount[] {
   const { ids, queues, task } = selection;
   if (ids === undefined && task === undefined) {
-    return db.sql(COUNTS).all(queues === undefined ? null : JSON.stringify(queues)) as unknown as QueueCount[];
+    return db
+      .sql(COUNTS)
+      .all(queues === undefined ? null : JSON.stringify(queues))
+      .map(toQueueCount);
   }
   const only = select(selection);
   const text = `SELECT queue, state, count(*) AS count FROM jobs ${only.where()} GROUP BY 1, 2 ORDER BY 1, 2`;
   return db.sql(text).all(...only.params) as unknown as QueueCount[];
+}
+
+const FIRST_BELOW = `SELECT priority, run_at_ms FROM jobs WHERE state = 'pending' AND queue = ?1
+  AND ${WITHOUT_COMMAND} = ?2 AND priority < ?3 ORDER BY priority DESC, run_at_ms LIMIT 1`;
+
+/** Steps from one priority of a queue to the next: of each, the first by the index is the oldest. */
+export function oldestPending(db: Database): OldestPending[] {
+  const found: OldestPending[] = [];
+  for (const queue of readyQueues(db)) {
+    const since_ms = Math.min(...[0, 1].flatMap((without_command) => heads(db, queue, without_command)));
+    if (since_ms !== Infinity) found.push({ queue, since_ms });
+  }
+  return found;
+}
+
+function heads(db: Database, queue: string, without_command: number): number[] {
+  const found: number[] = [];
+  for (let below = Number.MAX_SAFE_INTEGER; found.length < MOST_PRIORITIES;) {
+    const first = db.sql(FIRST_BELOW).get(queue, without_command, below);
+    if (first === null) break;
+    found.push(first["run_at_ms"] as number);
+    below = first["priority"] as number;
+  }
+  return found;
 }
 
 const UNMET = `SELECT d.job_id AS job, d.parent_id AS parent, d.kind, parent.state,

@@ -18,6 +18,7 @@ import type { ExpiredLease, ExpiredQuery } from "../queries.ts";
 import { RECOVERY_TOTALS, finite, fromJson, stateColumns, toAttempt, toJob } from "../shared/rows.ts";
 import { addTotals } from "../shared/verdicts.ts";
 import type { RecoverRequest } from "../store.ts";
+import { noteEnd } from "./history.ts";
 import type { Database } from "./open.ts";
 import { freeChildren } from "./dependencies.ts";
 import { lastLogs } from "./logs.ts";
@@ -32,6 +33,7 @@ export function recover(db: Database, requests: readonly RecoverRequest[]): ("re
   }
   const done = requests.filter(({ id }) => recovered.has(id));
   for (const alike of Map.groupBy(done, endOf).values()) endAttempts(db, alike, now_ms);
+  for (const request of done) noteEnd(db, request, now_ms, true);
   for (const request of done) if (request.audit !== null) audit(db, request, now_ms);
   for (const { id, change } of done) if (isFinished(change.state)) freeChildren(db, id, now_ms);
   return requests.map(({ id }) => (recovered.has(id) ? "recovered" : "changed"));

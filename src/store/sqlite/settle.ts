@@ -6,6 +6,7 @@ import type { AttemptEnd } from "../../core/transition.ts";
 import { stateColumns, toLearned } from "../shared/rows.ts";
 import { auditText, isHeldBy, lossOf } from "../shared/verdicts.ts";
 import type { SettleAnswer, SettleRequest } from "../store.ts";
+import { noteEnd } from "./history.ts";
 import type { Database } from "./open.ts";
 import { fenceOf, freeChildren } from "./dependencies.ts";
 import { SQL } from "./statements.ts";
@@ -29,6 +30,7 @@ function endJob(db: Database, request: SettleRequest, now_ms: number): boolean {
     .run(id, token, ...stateColumns(change.state), change.failures, cause, exit_code, error, output, change.reason);
   if (changes === 0) return false;
   if (change.ended !== null) endAttempt(db, request, change.ended, now_ms);
+  noteEnd(db, request, now_ms);
   if (isFinished(change.state)) freeChildren(db, id, now_ms);
   if (request.gaps) addRun(db, id, request.gaps);
   if (request.audit !== null) audit(db, request, now_ms);

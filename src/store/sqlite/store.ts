@@ -9,6 +9,7 @@ import { diagnose } from "./diagnose.ts";
 import { enqueue, enqueueAll } from "./enqueue.ts";
 import { checkpoint, extend, noteProcess, saveWorker } from "./extend.ts";
 import { explain } from "./failure.ts";
+import { foldHour, history, oldHour, totals, writeNoted } from "./history.ts";
 import { appendLogs, logs } from "./logs.ts";
 import { pausedQueues, setPaused } from "./pause.ts";
 import { prunable, prune, trims } from "./prune.ts";
@@ -48,6 +49,8 @@ class Calls {
     this.db = new Database(connection.database, clock);
     this.writer = connection.writer;
     this.writer.checkFile = connection.files.check;
+    this.writer.begun = () => this.db.noted.forget();
+    this.writer.ending = () => writeNoted(this.db);
   }
 
   /** In a commit with what else is asked at the time. */
@@ -158,6 +161,9 @@ function reader(calls: Calls): Reader {
     checkpoints: calls.read(read.checkpoints),
     logs: calls.read(logs),
     counts: calls.read(read.counts),
+    history: calls.read(history),
+    totals: calls.read(totals),
+    oldestPending: calls.read(read.oldestPending),
     leases: calls.read(read.leaseHealth),
     parents: calls.read(read.parents),
     learned: calls.read(learned),
@@ -194,6 +200,12 @@ function upkeep(calls: Calls): Upkeep {
       let removed = 0;
       for (const trim of calls.readNow(trims, keep)) removed += await writer.write(RANK.housekeeping, trim);
       return removed;
+    },
+    async foldHistory() {
+      for (let hour_ms = oldHour(db); hour_ms !== null; hour_ms = oldHour(db)) {
+        const old_ms = hour_ms;
+        await writer.write(RANK.housekeeping, () => foldHour(db, old_ms));
+      }
     },
     // Folds back what it can without waiting for anybody; a reader that is in the way is asked again next time.
     async tidy() {

@@ -36,6 +36,9 @@ const PAUSE_SPREAD_MS = 4;
 export class Writer {
   /** Called before each commit; throws when there must be none. For those who stay: who writes once need not ask. */
   checkFile = (): void => {};
+  /** Called when a transaction has begun, and before it is committed: for what is written once for all of it. */
+  begun = (): void => {};
+  ending = (): void => {};
   readonly #database: SqlDatabase;
   readonly #path: string;
   readonly #random: Random;
@@ -87,7 +90,9 @@ export class Writer {
     this.#held = true;
     try {
       await this.#beginLong();
+      this.begun();
       const result = await run((work) => this.#step(work));
+      this.#step(() => this.ending());
       this.#step(() => this.#commit.run());
       return result;
     } catch (error) {
@@ -168,8 +173,10 @@ export class Writer {
       return;
     }
     const results: unknown[] = [];
+    this.begun();
     try {
       for (const write of batch) results.push(write.run());
+      this.ending();
       this.#commit.run();
     } catch (error) {
       rollback(this.#database);
