@@ -45,7 +45,8 @@ export const settingsFromOutside = defineCittyPlugin({
     // Help is there for those whose settings are wrong.
     if (args["help"] === true) return;
     line.origins = await applySettings(cmd, line, data.io.env);
-    await warnOfMisspelt(data.io);
+    // Those that read no settings tell of none; doctor says it in its own way.
+    if (!cmd.ignores_config) await warnOfMisspelt(data.io);
     for (const key in cmd.flags) {
       args[key] = readFlag(cmd, key, args[key], given.get(key) ?? line.origins.get(key)?.label);
     }
@@ -54,10 +55,11 @@ export const settingsFromOutside = defineCittyPlugin({
 
 /** A variable that is nearly one of ours would be ignored without a word. */
 async function warnOfMisspelt({ env, stderr }: Io): Promise<void> {
-  const strange = Object.keys(env).filter((name) => name.startsWith("LEASE_") && !isPlainVariable(name));
-  if (strange.length === 0) return;
-  const { misspelt } = await import("../config/command_settings.ts");
-  for (const [name, meant] of misspelt(strange)) stderr(`lease: ${name} is no setting; did you mean ${meant}?\n`);
+  if (!Object.keys(env).some((name) => name.startsWith("LEASE_") && !isPlainVariable(name))) return;
+  const { strangeVariables } = await import("../config/command_settings.ts");
+  for (const { name, meant } of strangeVariables(env)) {
+    if (meant !== null) stderr(`lease: ${name} is no setting; did you mean ${meant}?\n`);
+  }
 }
 
 /** `name` is how an error calls it. */

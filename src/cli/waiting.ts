@@ -66,6 +66,23 @@ export async function repeat(
 
 const MOMENT_MS = 1_000;
 
+interface Waiting {
+  /** `job 7 is pending: no worker serves queue default`; null when there is no reason to tell. */
+  text: string | null;
+  /** Nobody is there to take it: without somebody's doing it waits for ever. */
+  stands_still: boolean;
+}
+
+export async function whyWaiting(store: Store, job: Job): Promise<Waiting> {
+  const now_ms = await store.now();
+  // Most don't wait for so long, and guard never asks.
+  const { around } = await import("../lookup/why_waiting.ts");
+  const surroundings = await around(store, [job], now_ms);
+  const reason = surroundings.reason(job, now_ms);
+  const text = reason === null ? null : `job ${job.id} is ${shownState(job)}: ${reason}`;
+  return { text, stands_still: surroundings.standsStill(job) };
+}
+
 /** After a moment, and once. The returned function ends it; `waits` tells in which states the job is not about to run. */
 export function tellWhyWaiting(
   store: Store,
@@ -76,11 +93,8 @@ export function tellWhyWaiting(
   const look = async () => {
     const [job] = await store.jobs([id]);
     if (!job || !waits.includes(job.state.name)) return;
-    const now_ms = await store.now();
-    // Most don't wait for so long, and guard never asks.
-    const { around } = await import("../lookup/why_waiting.ts");
-    const reason = (await around(store, [job], now_ms)).reason(job, now_ms);
-    if (reason !== null) tell(`job ${id} is ${shownState(job)}: ${reason}`);
+    const { text } = await whyWaiting(store, job);
+    if (text !== null) tell(text);
   };
   // A store that can't be read is somebody else's to report.
   const timer = setTimeout(() => void look().catch(() => {}), MOMENT_MS);

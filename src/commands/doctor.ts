@@ -7,13 +7,12 @@ import { existsSync, statfsSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type { Config } from "../config/file.ts";
 import { storeLocation, type Env } from "../config/location.ts";
-import { COMMAND_SETTINGS } from "../config/command_settings.ts";
-import { SHARED_SETTINGS, variableName } from "../config/settings.ts";
+import { COMMAND_SETTINGS, strangeVariables } from "../config/command_settings.ts";
+import { SHARED_SETTINGS } from "../config/settings.ts";
 import { calibrate } from "../core/calibration.ts";
 import { checkName } from "../core/check_job.ts";
 import { errorText, LeaseError } from "../core/errors.ts";
 import { draftJob, JOB_FIELDS } from "../core/job_fields.ts";
-import { nearest } from "../core/nearest.ts";
 import { ENV, readValue } from "../core/values.ts";
 import { checkup, clock, okFinding } from "../lookup/checkup.ts";
 import { sqliteVersion } from "../platform/build_info.ts";
@@ -152,27 +151,11 @@ function broken(problem: string): Finding {
   return { name: "config", level: "error", value: problem, advice };
 }
 
-const NOT_SETTINGS = new Set(
-  "CONFIG JOB_ID ATTEMPT TOKEN QUEUE TASK KEY STORE_ID WORKER_ID CHECKPOINT OUTPUT"
-    .split(" ")
-    .map((name) => `LEASE_${name}`),
-);
-
-/** Variables that look like settings and are none: most likely a slip. */
 function strangers(env: Env): Finding[] {
-  const known = [
-    ...Object.keys(SHARED_SETTINGS).map((key) => variableName(null, key)),
-    ...Object.entries(COMMAND_SETTINGS).flatMap(([name, table]) =>
-      Object.keys(table).map((key) => variableName(name, key)),
-    ),
-  ];
-  return Object.keys(env)
-    .filter((name) => /^LEASE_\w/.test(name) && !known.includes(name) && !NOT_SETTINGS.has(name))
-    .map((name) => {
-      const meant = nearest(name, known);
-      const advice = meant === null ? "unset it, if it was meant for lease" : `did you mean ${meant}?`;
-      return { name: "environment", level: "warn", value: `${name} is not a setting`, advice };
-    });
+  return strangeVariables(env).map(({ name, meant }) => {
+    const advice = meant === null ? "unset it, if it was meant for lease" : `did you mean ${meant}?`;
+    return { name: "environment", level: "warn", value: `${name} is not a setting`, advice };
+  });
 }
 
 function settingOf(

@@ -6,16 +6,18 @@ import type { Job } from "../core/job.ts";
 import { LogReader } from "../foreground/log_reader.ts";
 import { COUNT, readIds } from "../core/values.ts";
 import type { Store } from "../store/store.ts";
-import { LogText, logJson, STAMPED } from "../view/log.ts";
+import { LogText, logJson, prefixed, STAMPED } from "../view/log.ts";
 import { visible } from "../view/text.ts";
 import { command } from "../cli/command.ts";
 import { valueFlag } from "../cli/flags.ts";
-import { withStore } from "../cli/io.ts";
-import { repeat, tellWhyWaiting } from "../cli/waiting.ts";
+import { withStore, type Io } from "../cli/io.ts";
+import { exitCodeOf, repeat, tellWhyWaiting, whyWaiting } from "../cli/waiting.ts";
 
 const PACE = { every_ms: 500, pause_ms: 0 } as const;
 /** Ctrl-C just ends it: there is nothing to put in order. */
 const NEVER = new Promise<never>(() => {});
+const WAITING = ["blocked", "scheduled", "pending"] as const;
+const MOST_LOGS = 1_000;
 
 export default command({
   meta: { name: "logs", description: "Show what a job printed" },
@@ -24,67 +26,149 @@ export default command({
     attempt: valueFlag(COUNT, "Of this attempt", { fallback: "the newest" }),
     stream: { type: "enum", options: ["stdout", "stderr", "both"], default: "both", description: "Only this stream" },
     timestamps: { type: "boolean", description: "Begin each line with when it was printed" },
+    lines: valueFlag(COUNT, "Only the last lines of what has been printed", { alias: "n" }),
+    exit_status: { type: "boolean", description: "End with the job's exit code, as lease wait does" },
     json: { type: "boolean", description: "Print each line as an object: job, attempt, stream, at, text" },
   },
   rest: "words",
-  operands: "ID",
+  operands: "ID…",
   operand_values: { completer: "ids" },
   examples: [
     ["lease logs 7", "both streams in the order in which they came"],
     ["lease logs -f 7", "and what follows, through its retries, until it has ended"],
+    ["lease logs -n 20 7-9", "the last lines of three jobs, each behind its id"],
     ["lease logs 7 --attempt 1 --stream stderr --timestamps", "what the first attempt complained about, and when"],
   ],
-  exit_codes: [["1", "there is no such job or attempt"]],
+  exit_codes: [
+    ["1", "there is no such job or attempt"],
+    ["other", "with --exit-status: the code of the job, or of the first that did not complete; 1 if it has not ended"],
+  ],
   run: async ({ args, rest, io }) => {
     const ids = readIds(rest, "logs");
-    const [id] = ids;
-    if (id === undefined || ids.length > 1) throw new LeaseError("usage", "logs of which job? Name one id");
-    const { attempt: wanted = null } = args;
+    if (ids.length === 0) throw new LeaseError("usage", "logs of which job? Name its id");
+    if (ids.length > MOST_LOGS) throw new LeaseError("usage", `logs of ${ids.length} jobs? Name at most ${MOST_LOGS}`);
+    const { attempt = null, lines = null } = args;
     return withStore(args, io, { create: false }, async ({ store }) => {
-      const job = await jobOf(store, id);
-      if (wanted !== null && wanted > job.token) {
-        throw new LeaseError(
-          "nothing_matched",
-          `job ${id} has no attempt ${wanted}: it has run ${job.token === 1 ? "once" : `${job.token} times`}`,
-        );
+      const width = Math.max(...ids.map((id) => String(id).length));
+      const printers: JobLog[] = [];
+      for (const id of ids) {
+        const prefix = ids.length > 1 ? `${String(id).padStart(width)} | ` : null;
+        const { stream, timestamps, json } = args;
+        const job = await jobOf(store, id, attempt);
+        printers.push(new JobLog(store, job, { stream, timestamps, json, prefix, attempt }, io));
       }
-      const plain = args.timestamps ? STAMPED : null;
-      const format = args.json ? logJson(id, () => log.attempt) : plain;
-      const text = new LogText({ stream: args.stream, format }, io.stdoutBytes);
-      const log: LogReader = new LogReader({
-        store,
-        job: id,
-        attempt: wanted ?? Math.max(job.token, 1),
-        onEntry: (entry) => text.add(entry),
-        onGap: (bytes) => text.gap(bytes),
-      });
-      await log.read();
-      const waits = ["blocked", "scheduled", "pending"] as const;
-      const say = (line: string) => io.stderr(`lease: ${visible(line)}\n`);
-      const told = args.follow ? tellWhyWaiting(store, id, waits, say) : () => {};
-      const follow = async () => {
-        for (;;) {
-          const now = await jobOf(store, id);
-          // Read the end of the log only after the end of the attempt was seen: nothing can come behind it.
-          const over =
-            isFinished(now.state) || now.token > log.attempt || (wanted !== null && now.state.name !== "running");
-          await log.read();
-          if (!over) return null;
-          if (wanted !== null || now.token <= log.attempt) return 0;
-          text.end();
-          log.turnTo(log.attempt + 1);
-        }
-      };
-      if (args.follow) await repeat(store, NEVER, PACE, follow);
-      told();
-      text.end();
-      return 0;
+      for (const printer of printers) await printer.begin(lines);
+      if (args.follow) {
+        const waiting = printers.map((printer) => printer.tellWhyWaiting());
+        await repeat(store, NEVER, PACE, async () => {
+          const over: boolean[] = [];
+          for (const printer of printers) over.push(await printer.readOn());
+          return over.every(Boolean) ? 0 : null;
+        });
+        for (const told of waiting) told();
+      }
+      for (const printer of printers) await printer.end(args.follow);
+      return args.exit_status ? exitStatus(store, ids) : 0;
     });
   },
 });
 
-async function jobOf(store: Store, id: number): Promise<Job> {
+interface LogOptions {
+  stream: "stdout" | "stderr" | "both";
+  timestamps: boolean;
+  json: boolean;
+  prefix: string | null;
+  /** Null: the newest, and those that follow. */
+  attempt: number | null;
+}
+
+/** What one job printed, and goes on to print. */
+class JobLog {
+  readonly #store: Store;
+  readonly #job: Job;
+  readonly #options: LogOptions;
+  readonly #io: Io;
+  readonly #text: LogText;
+  readonly #log: LogReader;
+  #over = false;
+
+  constructor(store: Store, job: Job, options: LogOptions, io: Io) {
+    this.#store = store;
+    this.#job = job;
+    this.#options = options;
+    this.#io = io;
+    const { stream, timestamps, json, prefix, attempt } = options;
+    const plain = timestamps ? STAMPED : null;
+    const shown = prefix === null ? plain : prefixed(prefix, plain);
+    const format = json ? logJson(job.id, () => this.#log.attempt) : shown;
+    this.#text = new LogText({ stream, format }, io.stdoutBytes);
+    this.#log = new LogReader({
+      store,
+      job: job.id,
+      attempt: attempt ?? Math.max(job.token, 1),
+      onEntry: (entry) => this.#text.add(entry),
+      onGap: (bytes) => this.#text.gap(bytes),
+    });
+  }
+
+  async begin(lines: number | null): Promise<void> {
+    const { stream } = this.#options;
+    if (lines !== null) await this.#log.turnToEnd(lines, (entry) => stream === "both" || entry.stream === stream);
+    await this.#log.read();
+  }
+
+  tellWhyWaiting(): () => void {
+    return tellWhyWaiting(this.#store, this.#job.id, WAITING, (line) => this.#say(line));
+  }
+
+  /** True when nothing more can come. */
+  async readOn(): Promise<boolean> {
+    while (!this.#over) {
+      const now = await jobOf(this.#store, this.#job.id, null);
+      const { attempt: wanted } = this.#options;
+      // Read the end of the log only after the end of the attempt was seen: nothing can come behind it.
+      const over =
+        isFinished(now.state) || now.token > this.#log.attempt || (wanted !== null && now.state.name !== "running");
+      await this.#log.read();
+      if (!over) return false;
+      if (wanted !== null || now.token <= this.#log.attempt) {
+        this.#over = true;
+        this.#text.end();
+      } else {
+        this.#text.end();
+        this.#log.turnTo(this.#log.attempt + 1);
+      }
+    }
+    return true;
+  }
+
+  /** A job that has not begun has nothing to show, and that is not the same as one that printed nothing. */
+  async end(followed: boolean): Promise<void> {
+    this.#text.end();
+    if (followed || this.#job.token > 0 || isFinished(this.#job.state)) return;
+    const { text } = await whyWaiting(this.#store, this.#job);
+    this.#say(`nothing printed yet: ${text ?? `job ${this.#job.id} is ${this.#job.state.name}`}`);
+  }
+
+  #say(line: string): void {
+    this.#io.stderr(`lease: ${visible(line)}\n`);
+  }
+}
+
+async function jobOf(store: Store, id: number, attempt: number | null): Promise<Job> {
   const [job] = await store.jobs([id]);
   if (job === null || job === undefined) throw new LeaseError("no_such_job", `there is no job ${id}`);
-  return job;
+  if (attempt === null || attempt <= job.token) return job;
+  const often = job.token === 1 ? "once" : `${job.token} times`;
+  throw new LeaseError("nothing_matched", `job ${id} has no attempt ${attempt}: it has run ${often}`);
+}
+
+const UNFINISHED = 1;
+
+async function exitStatus(store: Store, ids: readonly number[]): Promise<number> {
+  for (const job of await store.jobs(ids)) {
+    const code = job !== null && isFinished(job.state) ? await exitCodeOf(store, job) : UNFINISHED;
+    if (code !== 0) return code;
+  }
+  return 0;
 }

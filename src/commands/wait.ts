@@ -6,19 +6,21 @@ import { EXIT_CODES, LeaseError } from "../core/errors.ts";
 import type { Selection } from "../store/queries.ts";
 import type { Store } from "../store/store.ts";
 import { jobJson, jsonLine } from "../view/json.ts";
-import type { WorkProgress } from "../view/progress.ts";
+import { shownState } from "../core/job.ts";
+import type { JobProgress, WorkProgress } from "../view/progress.ts";
 import { NO_FACTS, reasonOf } from "../view/reason.ts";
-import { visible } from "../view/text.ts";
+import { commandText, visible } from "../view/text.ts";
 import { command } from "../cli/command.ts";
 import { JSON_FLAG, valueFlag } from "../cli/flags.ts";
 import { wantsColor, withStore, type Io } from "../cli/io.ts";
-import { exitCodeOf, repeat } from "../cli/waiting.ts";
+import { exitCodeOf, repeat, whyWaiting } from "../cli/waiting.ts";
 import { FINISHED_STATES, idPages, nothingMatched, SELECTION_FLAGS, selectionOf } from "../cli/selection.ts";
 import { ProgressLine } from "../cli/progress.ts";
 import { ExitRequest } from "../cli/signals.ts";
 
 const PACE = { every_ms: 1_000, pause_ms: 10 } as const;
 const TIMED_OUT = EXIT_CODES.timed_out;
+const WAITING = ["pending", "blocked", "scheduled", "retrying"] as const;
 const UNFINISHED = ["blocked", "scheduled", "retrying", "pending", "running", "cancelling"] as const;
 const BAD = ["failed", "cancelled"] as const;
 const FAILURES_TOLD = 10;
@@ -53,7 +55,11 @@ export default command({
     return withStore(args, io, { create: false }, async ({ store }) => {
       await mustBeThere(store, only);
       const line = new ProgressLine(wantsColor(args.color, io));
-      const code = await waitFor(store, only, { any: args.any, timeout_ms, line });
+      const say = (text: string) => {
+        line.erase();
+        io.stderr(`lease: ${visible(text)}\n`);
+      };
+      const code = await waitFor(store, only, { any: args.any, timeout_ms, line, say });
       if (code !== null && code !== TIMED_OUT) {
         io.stderr("lease: no longer waiting; the jobs go on\n");
         return code;
@@ -86,7 +92,7 @@ async function mustBeThere(store: Store, only: Selection): Promise<void> {
 async function waitFor(
   store: Store,
   only: Selection,
-  { any, timeout_ms, line }: { any: boolean; timeout_ms: number | null; line: ProgressLine },
+  { any, timeout_ms, line, say }: { any: boolean; timeout_ms: number | null; line: ProgressLine; say: Say },
 ): Promise<number | null> {
   const isOver = async () => {
     const states = any ? FINISHED_STATES : UNFINISHED;
@@ -97,15 +103,45 @@ async function waitFor(
   const exit = new ExitRequest();
   const timer = timeout_ms === null ? null : setTimeout(() => exit.end(TIMED_OUT), timeout_ms);
   const stopShowing = line.keepShowing(progressOf(store, only));
+  const stopTelling = tellStandstill(store, only, say);
   try {
     const code = await repeat(store, exit.code, PACE, async () => ((await isOver()) ? 0 : null));
     return code === 0 ? null : code;
   } finally {
     if (timer !== null) clearTimeout(timer);
     stopShowing();
+    stopTelling();
     exit.release();
     line.erase();
   }
+}
+
+type Say = (text: string) => void;
+
+const LOOK_FOR_STANDSTILL_MS = 1_000;
+
+/** Says why nothing moves, and again when the reason is another one: who waits must not think that it takes long. */
+function tellStandstill(store: Store, only: Selection, say: Say): () => void {
+  let said: string | null = null;
+  const look = async () => {
+    const counts = await store.counts(only);
+    const moving = counts.some(({ state, count }) => count > 0 && state === "running");
+    const [next] = moving ? [] : await store.list({ ...only, states: WAITING, limit: 1, newest_first: false });
+    const why = next === undefined ? null : await whyWaiting(store, next);
+    const told = why?.stands_still ? why.text : null;
+    if (told !== null && told !== said) say(told);
+    said = told;
+  };
+  const timer = setInterval(() => void look().catch(() => {}), LOOK_FOR_STANDSTILL_MS);
+  return () => clearInterval(timer);
+}
+
+/** What a job tells about itself; null unless it is just one that is awaited. */
+async function onlyJob(store: Store, { ids }: Selection): Promise<JobProgress | null> {
+  const [job] = ids?.length === 1 ? await store.jobs(ids) : [];
+  if (!job) return null;
+  const { id, progress, message } = job;
+  return { id, progress, message, command: commandText(job), state: shownState(job) };
 }
 
 function progressOf(store: Store, only: Selection): () => Promise<WorkProgress> {
@@ -116,7 +152,8 @@ function progressOf(store: Store, only: Selection): () => Promise<WorkProgress> 
     for (const { state, count } of await store.counts(only)) totals[state] += count;
     const { blocked, scheduled, pending, ...rest } = totals;
     before ??= rest.completed + rest.failed + rest.cancelled;
-    return { ...rest, left: blocked + scheduled + pending, before, elapsed_ms: performance.now() - started_ms };
+    const elapsed_ms = performance.now() - started_ms;
+    return { ...rest, left: blocked + scheduled + pending, before, elapsed_ms, job: await onlyJob(store, only) };
   };
 }
 

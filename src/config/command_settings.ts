@@ -2,8 +2,9 @@
 
 import { JOB_FIELD_NAMES, jobField } from "../core/job_fields.ts";
 import { SWITCH } from "../core/values.ts";
+import type { Env } from "./location.ts";
 import { nearest } from "../core/nearest.ts";
-import { PLAIN_VARIABLES, variableName, type Table } from "./settings.ts";
+import { isPlainVariable, PLAIN_VARIABLES, variableName, type Table } from "./settings.ts";
 
 const JOB_SETTINGS: Table = Object.fromEntries(
   JOB_FIELD_NAMES.map((name) => [name, jobField(name)] as const)
@@ -35,16 +36,19 @@ export const COMMAND_SETTINGS: Readonly<Record<string, Table>> = {
 
 const PREFIX = "LEASE_";
 
-/** Of these variables, those that set nothing but look like one that does, each with that one. */
-export function misspelt(names: readonly string[]): (readonly [name: string, meant: string])[] {
+/** Of our variables, those that set nothing and tell nobody anything; most likely a slip, then `meant` is what for. */
+export function strangeVariables(env: Env): { name: string; meant: string | null }[] {
   const settings = Object.entries(COMMAND_SETTINGS).flatMap(([command, table]) =>
     Object.keys(table).map((key) => variableName(command, key)),
   );
   const known = new Set([...PLAIN_VARIABLES, ...settings]);
   // Without what all of them begin with, which would make short ones look alike.
   const parts = [...known].map((name) => name.slice(PREFIX.length));
-  return names
-    .filter((name) => !known.has(name))
-    .map((name) => [name, nearest(name.slice(PREFIX.length), parts)] as const)
-    .flatMap(([name, meant]) => (meant === null ? [] : [[name, PREFIX + meant] as const]));
+  const strange = Object.keys(env).filter(
+    (name) => /^LEASE_\w/.test(name) && !isPlainVariable(name) && !known.has(name),
+  );
+  return strange.map((name) => {
+    const meant = nearest(name.slice(PREFIX.length), parts);
+    return { name, meant: meant === null ? null : PREFIX + meant };
+  });
 }

@@ -14,6 +14,8 @@ export interface Around {
   reason: (job: Job, now_ms: number) => string | null;
   /** What it still waits for. */
   parents: (job: Job) => readonly Parent[];
+  /** Nobody takes it: its queue is paused, or no worker serves it. */
+  standsStill: (job: Job) => boolean;
 }
 
 /** Lines of up to so many jobs together are read to tell each one its position. */
@@ -56,7 +58,8 @@ export async function around(store: Store, jobs: readonly Job[], now_ms: number)
     parents: parentsOf(job),
     holder_dead: job.state.name === "running" && dead.has(job.state.holder),
   });
-  return { reason: (job, at_ms) => reasonOf(job, factsOf(job), at_ms), parents: parentsOf };
+  const standsStill = (job: Job) => paused.has(job.queue) || (ready && takers(job).length === 0);
+  return { reason: (job, at_ms) => reasonOf(job, factsOf(job), at_ms), parents: parentsOf, standsStill };
 }
 
 /** Null: there are too many leases to tell. */

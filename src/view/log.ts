@@ -28,6 +28,16 @@ export const STAMPED: LogFormat = {
   gap: gapText,
 };
 
+/** Each line behind the job that printed it, where several are shown. */
+export function prefixed(prefix: string, format: LogFormat | null): LogFormat {
+  const head = encoder.encode(prefix);
+  const line = format?.line ?? ((_stream, _at_ms, bytes) => join(bytes, new Uint8Array([LF])));
+  return {
+    line: (stream, at_ms, bytes) => join(head, line(stream, at_ms, bytes)),
+    gap: (bytes) => prefix + gapText(bytes),
+  };
+}
+
 /** An object per line; bytes that are no UTF-8 become replacement characters. */
 export function logJson(job: number, attempt: () => number): LogFormat {
   return {

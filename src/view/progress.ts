@@ -2,6 +2,8 @@
 
 import { formatDuration } from "../core/duration.ts";
 import type { Paint } from "./style.ts";
+import { outputLine, visible } from "./text.ts";
+import { coarse } from "./time.ts";
 
 /** `━━━━━━━━────────`, `width` columns wide; a fraction outside 0…1 counts as its nearest end. */
 export function bar(fraction: number, width: number, paint: Paint): string {
@@ -19,12 +21,25 @@ export interface WorkProgress {
   /** Of those that have ended, how many had when the time began; they say nothing about the speed. */
   before?: number;
   elapsed_ms: number;
+  /** The one job that all of this is about, where it is one. */
+  job?: JobProgress | null;
+}
+
+/** What a job tells about itself while it runs. */
+export interface JobProgress {
+  id: number;
+  command: string;
+  /** Of 100, where it says so. */
+  progress: number | null;
+  message: string | null;
+  state: string;
 }
 
 const BAR_COLUMNS = 20;
 
 /** `━━━━──── 812 done, 3 failed, 4 running, 185 left, 154/s, 1s to go`; without the bar where there is no room for it. */
 export function progressLine(progress: WorkProgress, width: number | null, paint: Paint): string {
+  if (progress.job) return jobLine(progress.job, progress.elapsed_ms, width, paint);
   const { completed, failed, cancelled = 0, running, left, before = 0, elapsed_ms } = progress;
   const ended = completed + failed + cancelled;
   const all = ended + running + left;
@@ -42,6 +57,16 @@ export function progressLine(progress: WorkProgress, width: number | null, paint
   const text = parts.join(", ");
   if (width === null || all === 0 || width < 80) return text;
   return `${bar(ended / all, BAR_COLUMNS, paint)} ${text}`;
+}
+
+/** `━━━━──── 40 % linking  job 7 running 2m: make test`. */
+function jobLine(job: JobProgress, elapsed_ms: number, width: number | null, paint: Paint): string {
+  const { id, command, progress, message, state } = job;
+  const share = progress === null ? [] : [`${progress} %`];
+  const told = [...share, ...(message === null ? [] : [outputLine(message)])].join(" ");
+  const about = `job ${id} ${state} ${coarse(elapsed_ms)}: ${visible(command)}`;
+  const shown = progress === null || width === null || width < 80 ? "" : `${bar(progress / 100, BAR_COLUMNS, paint)} `;
+  return told === "" ? about : `${shown}${paint.green(told)}  ${about}`;
 }
 
 /** What it comes to at the end. */

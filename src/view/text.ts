@@ -166,8 +166,10 @@ export function quoteArgv(argv: readonly string[]): string {
 /** More than any terminal shows, and little enough to measure. */
 const INPUT_SHOWN_BYTES = 512;
 
-/** A job without a command of its own is its input, for the handler of whoever runs it. */
+/** As it was typed, `-c` lines as they are. A job without a command is its input, for the handler of whoever runs it. */
 export function commandText(job: Pick<Job, "argv" | "input">): string {
+  const [program, flag, line, ...more] = job.argv;
+  if (program === "sh" && flag === "-c" && line !== undefined && more.length === 0) return visible(line);
   if (job.argv.length > 0) return quoteArgv(job.argv);
   return job.input === null ? "" : `< ${inputText(job.input)}`;
 }

@@ -247,13 +247,7 @@ describe("lease logs", () => {
     expectRefusal(await place.lease("logs", "1", "--attempt", "3"), 1, "job 1 has no attempt 3");
     expectRefusal(await place.lease("logs", "1", "--attempt", "0"), 2, "--attempt");
     expectRefusal(await place.lease("logs"), 2, "logs of which job?");
-    expectRefusal(await place.lease("logs", "1", "2"), 2, "Name one id");
-  });
-
-  test("of a job that never ran are empty, without complaint", async () => {
-    const place = newPlace();
-    await place.enqueue("--", "true");
-    expect(await place.lease("logs", "1")).toEqual({ code: 0, stdout: "", stderr: "" });
+    expectRefusal(await place.lease("logs", "1", "2"), 1, "there is no job 2");
   });
 });
 

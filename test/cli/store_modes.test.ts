@@ -33,7 +33,8 @@ describe("a new store", () => {
     try {
       await until(() => place.rows(`SELECT 1 FROM workers WHERE pid = ${worker.pid}`).length > 0);
       const beside = readdirSync(place.folder).filter((name) => name.startsWith("lease.db"));
-      expect(beside.map((name) => [name, mode(join(place.folder, name))])).toEqual(beside.map((name) => [name, "600"]));
+      const modes = beside.map((name) => [name, mode(join(place.folder, name))]);
+      expect(modes).toEqual(beside.map((name) => [name, name.endsWith("-scratch") ? "700" : "600"]));
     } finally {
       worker.kill("SIGTERM");
       expect(await worker.exited).toBe(0);

@@ -1,6 +1,8 @@
 /** `lease wait`: what it waits for, and the code it ends with. */
 
 import { afterEach, describe, expect, test } from "bun:test";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { environment, expectRefusal, LEASE, run, until, usePlaces, type Place } from "./lease.ts";
 
 const newPlace = usePlaces();
@@ -215,4 +217,33 @@ describe("what can't be waited for", () => {
     expectRefusal(await place.lease("wait", "x"), 2, "is not a job id");
     expectRefusal(await place.lease("wait", "1", "--timeout", "soon"), 2, '--timeout "soon" is not a duration');
   });
+});
+
+test("a wait that nothing moves in says why, once, and goes on", async () => {
+  const place = newPlace();
+  await place.enqueue("-q", "gpu", "--", "true");
+  const child = start(place, "wait", "1");
+  const reader = child.stderr.getReader();
+  const { value } = await reader.read();
+  expect(Buffer.from(value ?? []).toString()).toBe("lease: job 1 is pending: no worker serves queue gpu\n");
+  await place.work("-q", "gpu");
+  expect(await child.exited).toBe(0);
+  expect((await reader.read()).done).toBe(true);
+});
+
+test("a wait at a terminal shows what the one job tells about itself", async () => {
+  const place = newPlace();
+  const script = 'while [ ! -e go ]; do "$LEASE" beat --progress 40 --message linking; sleep 0.1; done';
+  await place.enqueue("-c", script);
+  const worker = start(place, "worker", "--until-empty");
+  let screen = "";
+  const data = (_: unknown, bytes: Uint8Array) => void (screen += Buffer.from(bytes).toString());
+  const env = environment({ ...place.env, TERM: "xterm" });
+  const child = Bun.spawn([LEASE, "wait", "1"], { cwd: place.folder, env, terminal: { cols: 200, rows: 20, data } });
+  open.push(child);
+  await until(() => screen.includes("40 % linking"));
+  expect(Bun.stripANSI(screen)).toMatch(/━+─+ 40 % linking {2}job 1 running \d+s: while/);
+  writeFileSync(join(place.folder, "go"), "");
+  expect(await child.exited).toBe(0);
+  expect(await worker.exited).toBe(0);
 });
