@@ -48,7 +48,14 @@ export const BEATS = ["output", "stdout", "timer", "manual"] as const;
 export type Beat = (typeof BEATS)[number];
 
 /** What the person who enqueued the job decided about how it runs; `null` leaves it to the worker. */
-export interface JobSettings {
+/** What an attempt may take; null: as much as there is. */
+export interface Limits {
+  memory_bytes: number | null;
+  pids: number | null;
+  cpus: number | null;
+}
+
+export interface JobSettings extends Limits {
   retries: number;
   backoff: Backoff;
   retry_on: "any" | "lost";
@@ -72,6 +79,9 @@ export const DEFAULT_SETTINGS: JobSettings = {
   pty: false,
   log_limit_bytes: 16 * 1024 * 1024,
   output_limit_bytes: 1024 * 1024,
+  memory_bytes: null,
+  pids: null,
+  cpus: null,
 };
 
 /** How the newest attempt ended; all null before the first one has. */

@@ -96,9 +96,9 @@ function rangesWording(ranges: readonly ExitRange[]): string {
   return ranges.map(([from, to]) => (from === to ? String(from) : `${from}-${to}`)).join(",");
 }
 
-const UNITS = ["B", "KiB", "MiB", "GiB"] as const;
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"] as const;
 
-function bytesWording(bytes: number): string {
+export function bytesWording(bytes: number): string {
   const power = bytes < 1 ? 0 : Math.min(UNITS.length - 1, Math.floor(Math.log2(bytes) / 10));
   const value = bytes / 1024 ** power;
   return `${Number.isInteger(value) ? value : value.toFixed(1)} ${UNITS[power]}`;
@@ -256,6 +256,19 @@ export const JOB_FIELDS = {
       }
       job.env = taken;
     },
+  ),
+  memory: setting(
+    "memory_bytes",
+    { value: values.MEMORY, description: "Memory that all its processes may take, then they are killed" },
+    (bytes) => (bytes === null ? "memory without limit" : `memory up to ${bytesWording(bytes)}`),
+  ),
+  pids: setting(
+    "pids",
+    { value: values.integer({ min: 1, max: 4_194_304 }), description: "Processes and threads that it may have" },
+    (count) => (count === null ? "processes without limit" : `up to ${count} processes`),
+  ),
+  cpus: setting("cpus", { value: values.CPUS, description: "Processors that it may keep busy: 2, 0.5" }, (count) =>
+    count === null ? "all processors" : `up to ${count} ${count === 1 ? "processor" : "processors"}`,
   ),
   log_limit: setting(
     "log_limit_bytes",

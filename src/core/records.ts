@@ -13,12 +13,21 @@ export interface ProcessIdentity {
   pid_started: number;
 }
 
+/** What holds a job's processes together, from the best to the least: see runner/fence.ts. */
+export const FENCES = ["cgroup", "tree", "group"] as const;
+export type FenceKind = (typeof FENCES)[number];
+
 export interface AttemptRecord {
   attempt: number;
   token: number;
   worker: string;
   host: string;
   process: ProcessIdentity | null;
+  /** Null where nobody has said yet, or no process was started. */
+  fence: FenceKind | null;
+  /** Processor time of all its processes, and their peak of memory, as far as the kernel told. */
+  cpu_ms: number | null;
+  memory_bytes: number | null;
   /** How long its lease is from each beat on. */
   lease_ms: number;
   started_at_ms: number;

@@ -15,6 +15,7 @@
 
 import type { Random } from "./clock.ts";
 import type { Cause, Job, JobState, Result, Running } from "./job.ts";
+import type { FenceKind } from "./records.ts";
 import { backoffDelay, wasLost, isRetryable } from "./retry.ts";
 
 /** How one attempt ended, as its worker (or the sweep that found it) saw it. */
@@ -27,6 +28,10 @@ export interface AttemptEnd {
   output: string | null;
   last_line: string | null;
   beats: number;
+  /** Of a program: what held its processes together, and what they took. */
+  fence?: FenceKind;
+  cpu_ms?: number | null;
+  memory_bytes?: number | null;
   /** Of one that was returned: it is not to be granted again before. */
   pause_ms?: number;
   /** The job says itself that another try would find the same. */

@@ -166,18 +166,38 @@ export const LEASE = durationOr("auto", "auto" as const);
 /** `never` is null. */
 export const GRACE = durationOr("never", null);
 
-const BYTE_UNITS: Readonly<Record<string, number>> = { "": 1, k: 2 ** 10, m: 2 ** 20, g: 2 ** 30 };
+const BYTE_UNITS: Readonly<Record<string, number>> = { "": 1, k: 2 ** 10, m: 2 ** 20, g: 2 ** 30, t: 2 ** 40 };
 
 /** `4096`, `64k`, `16MiB`, `1g`. */
-function bytes(given: string): Parsed<number> {
-  const match = /^(\d+)\s*([kmg]?)(?:i?b)?$/i.exec(given.trim());
+function bytes(given: string): number {
+  const match = /^(\d+)\s*([kmgt]?)(?:i?b)?$/i.exec(given.trim());
   const unit = BYTE_UNITS[match?.[2]?.toLowerCase() ?? ""];
-  const value = match === null || unit === undefined ? Number.NaN : Number(match[1]) * unit;
-  if (Number.isSafeInteger(value) && value <= 2 ** 30) return { value };
-  return { problem: "is not a size up to 1GiB: write 4096, 64k or 16MiB" };
+  return match === null || unit === undefined ? Number.NaN : Number(match[1]) * unit;
 }
 
-export const SIZE = kind("SIZE", text(bytes), { from: numeral });
+function bytesUpTo(given: string, [from, to]: [number, number], problem: string): Parsed<number> {
+  const value = bytes(given);
+  return Number.isSafeInteger(value) && value >= from && value <= to ? { value } : { problem };
+}
+
+const size = (given: string) => bytesUpTo(given, [0, 2 ** 30], "is not a size up to 1GiB: write 4096, 64k or 16MiB");
+export const SIZE = kind("SIZE", text(size), { from: numeral });
+
+/** Less than this no program starts with. */
+const LEAST_MEMORY = 2 ** 20;
+const memory = (given: string) =>
+  bytesUpTo(given, [LEAST_MEMORY, 2 ** 50], "is not an amount of memory from 1MiB up: write 512M or 8G");
+export const MEMORY = kind("SIZE", text(memory), { from: numeral });
+
+const MOST_CPUS = 10_000;
+
+/** `2`, `0.5`. */
+function cpus(given: string): Parsed<number> {
+  const value = /^\d+(\.\d+)?$/.test(given) ? Number(given) : Number.NaN;
+  return value >= 0.01 && value <= MOST_CPUS ? { value } : { problem: "is not a number of processors: write 2 or 0.5" };
+}
+
+export const CPUS = kind("N", text(cpus), { from: numeral });
 
 /** `9` or `9-12`: both ends; null when it is neither, or ends before it begins. */
 function ends(given: string, most_digits: number): ExitRange | null {

@@ -2,12 +2,14 @@
 
 import { formatDuration } from "../core/duration.ts";
 import type { QueueCount, WorkerRecord } from "../core/records.ts";
+import { platform } from "#platform";
 import { hasCgroups } from "../platform/cgroup.ts";
 import { host, isProvenDead, processText, runningFor_ms } from "../platform/machine.ts";
 import { LeftoverSearch } from "../recovery/leftovers.ts";
 import { leftoversOf } from "../recovery/sweep.ts";
 import type { ExpiredLease, Finding } from "../store/queries.ts";
 import type { Store } from "../store/store.ts";
+import { FENCE_TEXTS } from "../view/fence.ts";
 import { quote } from "../view/text.ts";
 import { workerState } from "../view/workers.ts";
 import { VERSION } from "../platform/build_info.ts";
@@ -44,8 +46,8 @@ export async function checkup(store: Store, store_url: string, wall_ms: number):
 
 /** What stopping a job reaches when a worker is started as this command was. */
 function fence(): Finding {
-  if (hasCgroups()) return okFinding("fence", "cgroup v2: all processes of a job are stopped with it");
-  const value = "process group and marks: a process that leaves its job's group and environment outlives it";
+  if (hasCgroups()) return okFinding("fence", FENCE_TEXTS.cgroup);
+  const value = FENCE_TEXTS[platform.processCalls() === null ? "group" : "tree"];
   const advice =
     "run workers as root, or in a delegated cgroup: systemd-run --user --scope -p Delegate=yes lease worker";
   return { name: "fence", level: "warn", value, advice };

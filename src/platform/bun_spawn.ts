@@ -71,14 +71,26 @@ function readLate(child: Bun.Subprocess, pipes: Pipes, { onOutput }: SpawnOption
     }
     return exitOf(child.exitCode, child.signalCode);
   });
-  return { pid: child.pid, exited, drained: drained.promise, abandonOutput: () => reading?.abandon() };
+  return {
+    pid: child.pid,
+    exited,
+    drained: drained.promise,
+    abandonOutput: () => reading?.abandon(),
+    cpu_ms: () => cpuOf(child),
+  };
 }
 
 function spawnWithSockets(options: SpawnOptions): Child {
   const child = start(options, "pipe", "pipe");
   const reading = readAll([child.stdout, child.stderr] as ReadableStream<Uint8Array>[], options.onOutput);
   const exited = child.exited.then(() => exitOf(child.exitCode, child.signalCode));
-  return { pid: child.pid, exited, drained: reading.drained, abandonOutput: () => reading.abandon() };
+  return {
+    pid: child.pid,
+    exited,
+    drained: reading.drained,
+    abandonOutput: () => reading.abandon(),
+    cpu_ms: () => cpuOf(child),
+  };
 }
 
 const STREAMS: readonly Stream[] = ["stdout", "stderr"];
@@ -105,6 +117,11 @@ function readAll(streams: readonly ReadableStream<Uint8Array>[], onOutput: Spawn
       for (const reader of readers) reader.cancel().catch(() => {});
     },
   };
+}
+
+function cpuOf(child: Bun.Subprocess): number | null {
+  const usage = child.resourceUsage();
+  return usage === undefined ? null : Math.round(Number(usage.cpuTime.total) / 1_000);
 }
 
 /** Signals without a name (the real-time ones) come as numbers. */
@@ -144,5 +161,6 @@ export function spawnInTerminal(options: SpawnOptions): Child {
     }),
     drained: ended.promise,
     abandonOutput: () => terminal?.close(),
+    cpu_ms: () => cpuOf(child),
   };
 }

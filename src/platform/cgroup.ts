@@ -8,18 +8,30 @@ import { accessSync, constants, mkdirSync, readdirSync, readFileSync, rmdirSync,
 import { basename, dirname, join } from "node:path";
 import process from "node:process";
 
-/** The folder of the control group that this process is in; null where there is none. */
-function ownFolder(): string | null {
-  const path = /^0::(.*)$/m.exec(textOf("/proc/self/cgroup") ?? "")?.[1];
-  if (path === undefined) return null;
+/**
+ * The folder of the control group that this process is in; null where there is none. With a controller, that of version
+ * 1, where each of them has groups of its own.
+ */
+export function ownFolder(controller: string | null = null): string | null {
+  const own = (textOf("/proc/self/cgroup") ?? "").split("\n").map((line) => /^\d+:([^:]*):(.*)$/.exec(line));
+  const path = own.find((entry) => entry?.[1]?.split(",").includes(controller ?? "") === true)?.[2];
+  const mount = mountOf(controller);
+  if (path === undefined || mount === null) return null;
+  // In a container the mount may begin somewhere below, at what is the root there.
+  const { root, mounted } = mount;
+  const below = root === "/" ? path : path.startsWith(root) ? path.slice(root.length) : path;
+  return join(mounted, below).replace(/\/$/, "");
+}
+
+function mountOf(controller: string | null): { root: string; mounted: string } | null {
   for (const line of (textOf("/proc/self/mountinfo") ?? "").split("\n")) {
     // 31 23 0:28 ROOT MOUNTPOINT options… - TYPE source options
     const [left = "", right = ""] = line.split(" - ");
     const [, , , root = "", mounted = ""] = left.split(" ");
-    if (!right.startsWith("cgroup2 ")) continue;
-    // In a container the mount may begin somewhere below, at what is the root there.
-    const below = root === "/" ? path : path.startsWith(root) ? path.slice(root.length) : path;
-    return join(unescaped(mounted), below).replace(/\/$/, "");
+    const [type, , options = ""] = right.split(" ");
+    const is_it =
+      controller === null ? type === "cgroup2" : type === "cgroup" && options.split(",").includes(controller);
+    if (is_it) return { root, mounted: unescaped(mounted) };
   }
   return null;
 }
@@ -77,6 +89,12 @@ export function cgroupMembers(path: string): number[] {
   // Zero stands for one that this container has no number for.
   const own = (textOf(join(path, "cgroup.procs")) ?? "").split("\n").filter((line) => line !== "" && line !== "0");
   return [...own.map(Number), ...cgroupsIn(path).flatMap(cgroupMembers)];
+}
+
+/** Processor time of all that was ever in it; null where the kernel does not tell. */
+export function cpuTime_ms(path: string): number | null {
+  const usage_us = /^usage_usec (\d+)/m.exec(textOf(join(path, "cpu.stat")) ?? "")?.[1];
+  return usage_us === undefined ? null : Math.round(Number(usage_us) / 1_000);
 }
 
 /** Kills all that is in it and below, also what is being born meanwhile. */

@@ -84,6 +84,6 @@ export const platform: Platform = {
     await started.promise;
     // Deno starts nothing in a control group: it is moved there right after its birth.
     if (options.cgroup) writeFileSync(`${options.cgroup}/cgroup.procs`, String(child.pid));
-    return { pid: child.pid as number, exited: exited.promise, drained, abandonOutput };
+    return { pid: child.pid as number, exited: exited.promise, drained, abandonOutput, cpu_ms: () => null };
   },
 };

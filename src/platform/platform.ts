@@ -48,6 +48,8 @@ export interface SpawnOptions {
   inherits_stdin?: boolean;
   /** The control group that it is born in. */
   cgroup?: string | null;
+  /** Files into which it writes its number before it begins, to be in the groups that they are of. */
+  joins?: readonly string[];
   /** Give the child a terminal instead of pipes; everything then arrives as stdout. */
   pty: boolean;
   /** How large that is, and goes on to be; else as large as most. */
@@ -67,6 +69,8 @@ export interface Child {
   readonly drained: Promise<void>;
   /** Stops reading. */
   abandonOutput(): void;
+  /** Once it has exited: processor time of it and of those that it waited for; null where the runtime does not tell. */
+  cpu_ms(): number | null;
 }
 
 export interface QuickStats {

@@ -14,8 +14,11 @@
  * to be found when the job is to run again.
  */
 
+import type { Limits } from "../core/job.ts";
+import type { FenceKind } from "../core/records.ts";
 import {
   cgroupMembers,
+  cpuTime_ms,
   isPopulated,
   killCgroup,
   makeCgroup,
@@ -23,18 +26,20 @@ import {
   moveMembers,
   removeCgroup,
 } from "../platform/cgroup.ts";
+import { hasLimits, limit, type Limited } from "../platform/cgroup_limits.ts";
 import { bootId, groupMembers, isProvenDead, ownIdentity, processGroup } from "../platform/machine.ts";
 import { signalGroup, signalProcess } from "../platform/signals.ts";
 import { askToEnd, groupLives } from "./group.ts";
 import { Trees } from "./tree.ts";
 
-/** What holds a job together, from the best to the least; `inspect` and `doctor` say which it is. */
-type FenceKind = "cgroup" | "tree" | "group";
-
 export interface Fence {
   readonly kind: FenceKind;
   /** The control group that the program is to be born in; null: there is only its process group. */
   readonly cgroup: string | null;
+  /** What holds it to the limits of its job, if it has any. */
+  readonly limited: Limited | null;
+  /** Processor time that was taken in it, where it is known better than by whoever waits for the program. */
+  cpu_ms(): number | null;
   /** Its program runs, with that environment. */
   started(leader: number, env: Readonly<Record<string, string>>): void;
   /** Anything of the job runs, wherever it went. */
@@ -53,6 +58,8 @@ export interface Fence {
 export const GROUP_FENCE: Fence = {
   kind: "group",
   cgroup: null,
+  limited: null,
+  cpu_ms: () => null,
   started: () => {},
   survivors: (leader) => groupMembers(leader) ?? [],
   lives: groupLives,
@@ -97,6 +104,10 @@ export class Fences {
   #folder: string | null | undefined;
   readonly #free: string[] = [];
   readonly #adopts: boolean;
+  /** What something lived in when its job was over. */
+  readonly #limited: Limited[] = [];
+  /** Of groups that are used again: what was taken in them before. */
+  readonly #taken_ms = new Map<string, number>();
   #trees: Trees | null = null;
   #made = 0;
 
@@ -106,12 +117,43 @@ export class Fences {
     this.#name = folderName(worker_id);
   }
 
-  take(): Fence {
+  /** Throws where the job asks for a limit that can't be had. */
+  take(limits: Limits): Fence {
     if (this.#folder === undefined) this.#folder = makeCgroupFolder(this.#name);
     const folder = this.#folder;
+    if (hasLimits(limits)) return this.#limitedFence(folder, limits);
     if (folder === null) return this.#treeFence();
     const path = this.#free.pop() ?? makeCgroup(folder, String(++this.#made));
-    return path === null ? GROUP_FENCE : this.#cgroupFence(folder, path);
+    return path === null ? this.#treeFence() : this.#cgroupFence(folder, path);
+  }
+
+  /** In a group of its own, which nobody has been in before. */
+  #limitedFence(folder: string | null, limits: Limits): Fence {
+    const name = String(++this.#made);
+    const path = folder === null ? null : makeCgroup(folder, name);
+    try {
+      const limited = limit(path, `${this.#name}-${name}`, limits);
+      const fence = folder === null || path === null ? this.#treeFence() : this.#cgroupFence(folder, path);
+      return {
+        kind: fence.kind,
+        cgroup: fence.cgroup,
+        limited,
+        cpu_ms: () => fence.cpu_ms(),
+        started: (leader, env) => fence.started(leader, env),
+        lives: (leader) => fence.lives(leader),
+        ask: (leader) => fence.ask(leader),
+        kill: (leader) => fence.kill(leader),
+        survivors: (leader) => fence.survivors(leader),
+        letGo: (of) => fence.letGo(of),
+        release: () => {
+          fence.release({ killed: true });
+          if (!limited.remove()) this.#limited.push(limited);
+        },
+      };
+    } catch (error) {
+      if (path !== null) removeCgroup(path);
+      throw error;
+    }
   }
 
   #treeFence(): Fence {
@@ -122,6 +164,7 @@ export class Fences {
   /** What was let go stays, with the folder around it. */
   end(): void {
     this.#trees?.end();
+    for (const limited of this.#limited) limited.remove();
     for (const path of this.#free.splice(0)) removeCgroup(path);
     if (typeof this.#folder === "string") removeCgroup(this.#folder);
   }
@@ -132,6 +175,14 @@ export class Fences {
       kind: "cgroup",
       cgroup: path,
       started: () => {},
+      limited: null,
+      cpu_ms: () => {
+        const before_ms = this.#taken_ms.get(path) ?? 0;
+        const now_ms = cpuTime_ms(path);
+        if (now_ms === null) return null;
+        this.#taken_ms.set(path, now_ms);
+        return now_ms - before_ms;
+      },
       survivors: () => cgroupMembers(path),
       lives: () => !released && isPopulated(path),
       ask(leader) {
@@ -148,8 +199,10 @@ export class Fences {
       release: ({ killed }) => {
         released = true;
         // Some kernels kill whatever is born in a group that was killed as a whole before.
-        if (killed) removeCgroup(path);
-        else if (!isPopulated(path)) this.#free.push(path);
+        if (killed) {
+          this.#taken_ms.delete(path);
+          removeCgroup(path);
+        } else if (!isPopulated(path)) this.#free.push(path);
       },
     };
   }

@@ -5,6 +5,7 @@
 
 import { every, isSettledWithin, type Clock } from "../core/clock.ts";
 import { errorText, LeaseError } from "../core/errors.ts";
+import type { FenceKind } from "../core/records.ts";
 import { endOfChild, processText } from "../platform/machine.ts";
 import type { Child, SpawnOptions, Stream } from "../platform/platform.ts";
 import { GROUP_FENCE, type Fence } from "./fence.ts";
@@ -20,6 +21,10 @@ export interface Outcome {
   error: string | null;
   /** The job's result. */
   output: string | null;
+  /** Of a program: what held its processes together, and what they took. */
+  fence?: FenceKind;
+  cpu_ms?: number | null;
+  memory_bytes?: number | null;
   /** It says itself that another try would find the same. */
   final?: boolean;
 }
@@ -43,15 +48,15 @@ export interface JobRun {
 
 /** What whoever runs a job tells about it. */
 export interface RunEvents {
-  /** `cgroup` is the control group that it was born in, if any. */
-  started(pid: number, cgroup: string | null): void;
+  started(pid: number, fence: Pick<Fence, "kind" | "cgroup">): void;
   /** The bytes are only valid during the call; a promise holds back more until it is settled. */
   printed(stream: Stream, bytes: Uint8Array): void | Promise<void>;
   warn(text: string): void;
 }
 
 export interface Program extends Omit<SpawnOptions, "onOutput" | "cgroup"> {
-  fence: Fence;
+  /** Throws where what the job asks for can't be had. */
+  fence: () => Fence;
   /** What a daemon that outlives the job is called by. */
   name: string;
   /** The file that LEASE_OUTPUT names. */
@@ -78,7 +83,7 @@ export class ProgramRun implements JobRun {
   readonly #clock: Clock;
   readonly #events: RunEvents;
   readonly #over = Promise.withResolvers<void>();
-  #fence: Fence;
+  #fence = GROUP_FENCE;
   #child: Child | null = null;
   #stopped = false;
   #exited = false;
@@ -89,7 +94,6 @@ export class ProgramRun implements JobRun {
   constructor(program: Program, clock: Clock, events: RunEvents) {
     this.#clock = clock;
     this.#events = events;
-    this.#fence = program.fence;
     this.done = this.#run(program);
   }
 
@@ -119,6 +123,7 @@ export class ProgramRun implements JobRun {
   async #run(program: Program): Promise<Outcome> {
     let child: Child;
     try {
+      this.#fence = program.fence();
       const onOutput: SpawnOptions["onOutput"] = (stream, bytes) => this.#held(this.#events.printed(stream, bytes));
       child = await this.#start({ ...program, onOutput });
     } catch (error) {
@@ -129,29 +134,37 @@ export class ProgramRun implements JobRun {
     this.#fence.started(child.pid, program.env);
     if (this.#killed) this.#fence.kill(child.pid);
     else if (this.#stopped) this.#fence.ask(child.pid);
-    this.#events.started(child.pid, this.#fence.cgroup);
+    this.#events.started(child.pid, this.#fence);
     const exit = await this.#exitOf(child);
     this.#exited = true;
     this.#over.resolve();
     if (this.#fence.lives(child.pid)) await this.#endLeftovers(child.pid, program.name, exit.exit_code === 0);
     this.#cancelKill?.();
+    const ended = { ...describe(exit.exit_code, exit.signal, this.#fence.limited), ...this.#usage(child) };
     this.#fence.release({ killed: this.#killed || exit.signal === "SIGKILL" });
     await this.#drain(child);
     const output = await program.result.read(program.result_limit_bytes, (text) => this.#events.warn(text));
-    return { ...describe(exit.exit_code, exit.signal), output };
+    return { ...ended, output };
   }
 
   /** Where nothing can be born in a control group after all, the fence must not be what keeps a job from running. */
   async #start(options: SpawnOptions): Promise<Child> {
-    const { cgroup } = this.#fence;
-    if (cgroup === null) return start(options);
+    const { cgroup, limited } = this.#fence;
+    if (cgroup === null && limited === null) return start(options);
     try {
-      return await start({ ...options, cgroup });
-    } catch {
+      return await start({ ...options, cgroup, joins: limited?.joins ?? [] });
+    } catch (error) {
+      // Nor is a job run without the limits that it asked for.
+      if (limited !== null) throw error;
       this.#fence.release({ killed: true });
       this.#fence = GROUP_FENCE;
       return start(options);
     }
+  }
+
+  #usage(child: Child) {
+    const { kind, limited } = this.#fence;
+    return { fence: kind, cpu_ms: this.#fence.cpu_ms() ?? child.cpu_ms(), memory_bytes: limited?.peakMemory() ?? null };
   }
 
   /** The runtime may lose the end of a child: then the kernel still knows it, and the slot must not wait for ever. */
@@ -230,7 +243,13 @@ function startFailure(error: unknown): Outcome {
   return { ...failed, cause: "not_executable", exit_code: 126 };
 }
 
-function describe(exit_code: number | null, signal: string | null): Omit<Outcome, "output"> {
+function describe(exit_code: number | null, signal: string | null, limited: Fence["limited"]): Omit<Outcome, "output"> {
+  const ended = describeEnd(exit_code, signal);
+  const starved = ended.error !== null && limited?.ranOutOfMemory() === true;
+  return starved ? { ...ended, error: `${ended.error}: out of memory, more than --memory allows` } : ended;
+}
+
+function describeEnd(exit_code: number | null, signal: string | null): Omit<Outcome, "output"> {
   if (signal !== null) return { cause: "signal", exit_code: null, signal, error: `killed by ${signal}` };
   if (exit_code === 0) return { cause: "success", exit_code, signal, error: null };
   if (exit_code === null) return { cause: "exit", exit_code, signal, error: "it ended, and nobody knows how" };

@@ -1,6 +1,7 @@
 /** Starting a job's program, and what it means when it can't be started. */
 
-import { statSync } from "node:fs";
+import { accessSync, constants, statSync } from "node:fs";
+import { resolve } from "node:path";
 import { platform } from "#platform";
 import { LeaseError } from "../core/errors.ts";
 import type { Child, SpawnOptions } from "../platform/platform.ts";
@@ -22,9 +23,34 @@ export async function start(options: SpawnOptions): Promise<Child> {
     );
   }
   try {
-    return await platform.spawn(options);
+    return await platform.spawn((options.joins ?? []).length === 0 ? options : joining(options));
   } catch (error) {
     throw explainStart(error, options);
+  }
+}
+
+/** Moves itself into the groups, and becomes the program. */
+const JOIN = 'while [ "$1" != -- ]; do echo $$ >"$1" || exit 125; shift; done; shift; exec "$@"';
+
+function joining({ joins = [], ...options }: SpawnOptions): SpawnOptions {
+  const [command = ""] = options.argv;
+  // A shell that can't become it would end as if the program had.
+  if (!candidates(command, options).some(isExecutable))
+    throw Object.assign(new Error("no such file"), { code: "ENOENT" });
+  return { ...options, argv: ["/bin/sh", "-c", JOIN, "lease", ...joins, "--", ...options.argv] };
+}
+
+function candidates(command: string, { cwd, env }: SpawnOptions): string[] {
+  if (command.includes("/")) return [resolve(cwd, command)];
+  return (env["PATH"] ?? "/usr/bin:/bin").split(":").map((folder) => resolve(cwd, folder, command));
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return statSync(path).isFile();
+  } catch {
+    return false;
   }
 }
 

@@ -111,6 +111,7 @@ function adopted(): ProcessIdentity[] {
 class Tree implements Fence {
   readonly kind = "tree";
   readonly cgroup = null;
+  readonly limited = null;
   readonly #trees: Trees;
   readonly #members = new Map<string, ProcessIdentity>();
   #leader = 0;
@@ -139,6 +140,10 @@ class Tree implements Fence {
       this.#timer.unref();
     };
     look(FIRST_LOOK_MS);
+  }
+
+  cpu_ms(): null {
+    return null;
   }
 
   lives(leader: number): boolean {

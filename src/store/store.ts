@@ -12,6 +12,7 @@ import type { Job, NewJob, StateName } from "../core/job.ts";
 import type { HistoryPoint, QueueTotal } from "../core/history.ts";
 import type { Gaps, Learned } from "../core/learning.ts";
 import type {
+  FenceKind,
   AttemptRecord,
   Checkpoint,
   LogChunk,
@@ -303,7 +304,7 @@ export interface ExtendRequest {
 export type ExtendAnswer =
   { status: "extended"; expires_at_ms: number; cancel_requested: boolean } | { status: "expired" | "conflict" };
 
-export type ProcessNote = ProcessIdentity & Pick<SettleRequest, "id" | "token">;
+export type ProcessNote = ProcessIdentity & Pick<SettleRequest, "id" | "token"> & { fence?: FenceKind };
 
 export interface SettleRequest {
   id: number;

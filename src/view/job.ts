@@ -7,6 +7,7 @@ import { DEFAULT_QUEUE, DEFAULT_SETTINGS, isFinished, shownState, type Job, type
 import { formatDuration } from "../core/duration.ts";
 import { RUNS_NEEDED, subjectOf, UNLEARNED_LEASE_MS, type Learned } from "../core/learning.ts";
 import type { AttemptRecord, Checkpoint } from "../core/records.ts";
+import { FENCE_TEXTS } from "./fence.ts";
 import { attemptColumns, checkpointColumns } from "./lists.ts";
 import { bar } from "./progress.ts";
 import type { Parent } from "./reason.ts";
@@ -71,6 +72,7 @@ function facts(page: JobPage, screen: Screen): [string, string][] {
     ["environment", environmentText(page)],
     ["input", job.argv.length > 0 && job.input !== null ? inputText(job.input) : null],
     ["settings", settings.join(" · ")],
+    ["fence", fenceText(page.attempts)],
     ["learned lease", page.learned === null ? null : learnedText(job, page.learned)],
     ["depends on", page.parents.map(({ id, state }) => `${id} (${state})`).join(", ")],
     ...moments(job, screen),
@@ -81,6 +83,12 @@ function facts(page: JobPage, screen: Screen): [string, string][] {
   // The bar is painted already: making it visible would show its colours as escapes.
   const progress = progressText(job, screen);
   return progress === null ? safe : [...safe, ["progress", progress]];
+}
+
+/** Of the newest attempt of which it is known. */
+function fenceText(attempts: readonly AttemptRecord[]): string | null {
+  const fence = attempts.findLast((attempt) => attempt.fence !== null)?.fence ?? null;
+  return fence === null ? null : FENCE_TEXTS[fence];
 }
 
 function environmentText({ job, show_env }: JobPage): string {

@@ -57,10 +57,11 @@ export function jobJson(job: Job, reason: string | null = ownReason(job)) {
 }
 
 export function attemptJson({ attempt, token, worker, host, process, beats, end, ...when }: AttemptRecord) {
-  const { cause = null, exit_code = null, signal = null, last_line = null } = end ?? {};
+  const { cause = null, exit_code = null, signal = null, error = null, last_line = null } = end ?? {};
   const times = { started_at: time(when.started_at_ms), ended_at: time(when.ended_at_ms) };
   const pid = process?.pid ?? null;
-  return { attempt, token, worker, host, pid, ...times, cause, exit_code, signal, last_line, beats };
+  const usage = { fence: when.fence, cpu_ms: when.cpu_ms, memory_bytes: when.memory_bytes };
+  return { attempt, token, worker, host, pid, ...times, cause, exit_code, signal, last_line, beats, error, ...usage };
 }
 
 export function checkpointJson({ id, job, task, kind, token, at_ms, text }: Checkpoint) {

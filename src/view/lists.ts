@@ -1,6 +1,7 @@
 /** The lists of jobs (with the reason why each is where it is), of leases and of checkpoints; the attempts of one job. */
 
 import { formatDuration } from "../core/duration.ts";
+import { bytesWording } from "../core/job_fields.ts";
 import { DEFAULT_QUEUE, isFinished, shownState, type Job } from "../core/job.ts";
 import type { AttemptRecord, Checkpoint } from "../core/records.ts";
 import { paintCause, paintState, type Screen } from "./style.ts";
@@ -122,6 +123,10 @@ function causeText({ end }: AttemptRecord): string {
   return end.error?.startsWith(end.cause) && end.cause !== "exit" ? end.error : end.cause;
 }
 
+function formatted(value: number | null, format: (value: number) => string): string | null {
+  return value === null ? null : format(value);
+}
+
 /** A timeline: when each attempt began, how long it took, how it ended, where, and its last line. */
 export function attemptColumns({ now_ms, paint }: Screen): Column<AttemptRecord>[] {
   const took = ({ started_at_ms, ended_at_ms }: AttemptRecord) => Math.max(0, (ended_at_ms ?? now_ms) - started_at_ms);
@@ -140,6 +145,14 @@ export function attemptColumns({ now_ms, paint }: Screen): Column<AttemptRecord>
       optional: true,
       align: "right",
       drop: 1,
+    },
+    { title: "CPU", cell: ({ cpu_ms }) => formatted(cpu_ms, formatDuration), optional: true, align: "right", drop: 4 },
+    {
+      title: "MEMORY",
+      cell: ({ memory_bytes }) => formatted(memory_bytes, bytesWording),
+      optional: true,
+      align: "right",
+      drop: 5,
     },
     { title: "HOST", cell: ({ host }) => host, shrink_to: 6, drop: 2 },
     { title: "BEATS", cell: ({ beats }) => beats, align: "right", drop: 3 },

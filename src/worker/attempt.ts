@@ -25,7 +25,7 @@ import { bootId, identify, processText } from "../platform/machine.ts";
 import type { SpawnOptions, Stream } from "../platform/platform.ts";
 import { killLeftovers, leftoverName, LeftoverSearch } from "../recovery/leftovers.ts";
 import type { Culprit, Enforcer } from "../runner/enforcer.ts";
-import type { Fences } from "../runner/fence.ts";
+import type { Fence, Fences } from "../runner/fence.ts";
 import { LogCapture } from "../runner/log/capture.ts";
 import { LogFile } from "../runner/log/file.ts";
 import { LAST_LINES, LineCounter, Tail } from "../runner/log/tail.ts";
@@ -217,7 +217,7 @@ export class Attempt {
     const { id, token } = this.lease.job;
     if (log_dir !== null) this.#file = new LogFile(log_dir, id, token, program.argv, unwritable);
     return new ProgramRun(program, clock, {
-      started: (pid, cgroup) => this.#started(pid, cgroup),
+      started: (pid, fence) => this.#started(pid, fence),
       printed: (stream, bytes) => this.#printed(stream, bytes),
       warn: (text) => this.#say("warn", text),
     });
@@ -300,7 +300,7 @@ export class Attempt {
     return release;
   }
 
-  #started(pid: number, cgroup: string | null): void {
+  #started(pid: number, { kind, cgroup }: Pick<Fence, "kind" | "cgroup">): void {
     const { clock } = this.#options;
     const { store } = this.#owner.manager;
     const { job, token } = this.lease;
@@ -309,7 +309,7 @@ export class Attempt {
     this.#begun();
     const noteProcess = () => {
       this.#process = identify(pid);
-      store.noteProcess([{ id: job.id, token, ...this.#process }]).catch(() => {});
+      store.noteProcess([{ id: job.id, token, ...this.#process, fence: kind }]).catch(() => {});
       this.#confirm(cgroup === null ? { leader: this.#process } : { cgroup });
     };
     this.#cancelTimers.push(clock.after(NOTE_AFTER_MS, noteProcess));

@@ -23,7 +23,7 @@ export function programOf({ job, grant }: Lease, told: Told, owner: AttemptOwner
     env: jobEnvironment(job.env, jobVariables(about)),
     input: job.input,
     pty: job.settings.pty,
-    fence: fences.take(),
+    fence: () => fences.take(job.settings),
     name: leftoverName(store_id, job.id, job.token),
     result,
     result_limit_bytes: job.settings.output_limit_bytes,

@@ -10,7 +10,10 @@ const JOB =
   last_beat_at progress message exit_code cause error output reason created_at run_at started_at finished_at`.split(
     /\s+/,
   );
-const ATTEMPT = "attempt token worker host pid started_at ended_at cause exit_code signal last_line beats".split(" ");
+const ATTEMPT =
+  "attempt token worker host pid started_at ended_at cause exit_code signal last_line beats error fence cpu_ms memory_bytes".split(
+    " ",
+  );
 const RFC_3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
 const parse = (text: string) => JSON.parse(text) as Record<string, unknown>;

@@ -75,6 +75,9 @@ export function enqueueContract(test: StoreTest): void {
         pty: true,
         log_limit_bytes: 0,
         output_limit_bytes: 17,
+        memory_bytes: 2 ** 33,
+        pids: 7,
+        cpus: 0.5,
       } as const;
       const [usual, other] = await s.enqueue({ settings: DEFAULT_SETTINGS }, { settings: unusual });
       expect((await s.job(usual as number)).settings).toEqual(DEFAULT_SETTINGS);

@@ -141,6 +141,14 @@ export function holderContract(test: StoreTest): void {
       expect(only(await s.store.attempts(grant.job.id)).process).toEqual(process);
     });
 
+    test("says what holds it together, which stays when its end does not say it again", async (s) => {
+      const grant = await s.granted();
+      await s.store.noteProcess([{ id: grant.job.id, token: 1, ...process, fence: "tree" }]);
+      expect(only(await s.store.attempts(grant.job.id)).fence).toBe("tree");
+      await s.settle(grant);
+      expect(only(await s.store.attempts(grant.job.id)).fence).toBe("tree");
+    });
+
     test("with a stale token is ignored", async (s) => {
       const { old, current } = await superseded(s);
       await s.store.noteProcess([

@@ -43,6 +43,13 @@ export function settleContract(test: StoreTest): void {
       expect(attempt).toMatchObject({ attempt: 1, token: 1, worker: "w1", host: "h1", end: ended, beats: 12 });
     });
 
+    test("keeps what held the attempt together, and what it took", async (s) => {
+      const grant = await s.granted();
+      const took = { fence: "cgroup", cpu_ms: 1_234, memory_bytes: 2 ** 40 } as const;
+      await s.settle(grant, end("success", took));
+      expect(only(await s.store.attempts(grant.job.id))).toMatchObject(took);
+    });
+
     test("never counts fewer beats than were already reported", async (s) => {
       const grant = await s.granted();
       await s.store.extend([{ id: grant.job.id, token: 1, expires_in_ms: LEASE_MS, beat_age_ms: 0, beats: 9 }]);

@@ -41,6 +41,9 @@ const SAMPLES: Readonly<Record<Exclude<JobFieldName, "argv">, string | true>> = 
   pty: true,
   cwd: "/srv",
   env: "A,B=1",
+  memory: "2G",
+  pids: "50",
+  cpus: "1.5",
   log_limit: "64k",
   output_limit: "1k",
 };

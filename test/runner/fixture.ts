@@ -36,7 +36,7 @@ export class Program {
         env: environment(),
         input: null,
         pty: false,
-        fence: GROUP_FENCE,
+        fence: () => GROUP_FENCE,
         name: "left",
         result: NO_RESULT,
         result_limit_bytes: 100,

@@ -10,6 +10,8 @@ import { eventually, fastClock, killQuietly, Program, script } from "./fixture.t
 /** Prints `ready` and then sits out every TERM. */
 const STUBBORN = "trap '' TERM; echo ready; while :; do sleep 1; done";
 
+const TOOK = { fence: "group" as const, cpu_ms: expect.any(Number), memory_bytes: null };
+
 describe("a program that runs to its end", () => {
   test("succeeds with exit code 0", async () => {
     expect(await script("echo hi; echo oh >&2").done).toEqual({
@@ -18,6 +20,7 @@ describe("a program that runs to its end", () => {
       signal: null,
       error: null,
       output: null,
+      ...TOOK,
     });
   });
 
@@ -28,6 +31,7 @@ describe("a program that runs to its end", () => {
       signal: null,
       error: "exit code 7",
       output: null,
+      ...TOOK,
     });
   });
 
@@ -38,6 +42,7 @@ describe("a program that runs to its end", () => {
       signal: "SIGSEGV",
       error: "killed by SIGSEGV",
       output: null,
+      ...TOOK,
     });
   });
 
@@ -282,7 +287,7 @@ describe("what a program leaves behind", () => {
 
 test("a fence in which nothing can be born does not keep a program from running", async () => {
   const fence = { ...GROUP_FENCE, cgroup: "/nonexistent/cgroup" };
-  const program = script("echo ran", systemClock, { fence });
+  const program = script("echo ran", systemClock, { fence: () => fence });
   expect(await program.done).toMatchObject({ cause: "success" });
   expect(program.stdout).toBe("ran\n");
 });

@@ -17,7 +17,8 @@ import { attempt, checkpoint, now_ms, overview, running, worker } from "./fixtur
 const JOB_NAMES =
   "schema id state queue task key priority argv input cwd retries attempts retries_left token holder expires_at " +
   "last_beat_at progress message exit_code cause error output reason created_at run_at started_at finished_at";
-const ATTEMPT_NAMES = "attempt token worker host pid started_at ended_at cause exit_code signal last_line beats";
+const ATTEMPT_NAMES =
+  "attempt token worker host pid started_at ended_at cause exit_code signal last_line beats error fence cpu_ms memory_bytes";
 
 const names = (value: object) => Object.keys(value).join(" ");
 

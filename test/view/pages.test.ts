@@ -127,6 +127,9 @@ describe("settings", () => {
       pty: true,
       log_limit_bytes: 1_536,
       output_limit_bytes: 0,
+      memory_bytes: 2 ** 31,
+      pids: 64,
+      cpus: 0.5,
     });
     expect(changed).toEqual([
       "no retries",
@@ -137,6 +140,9 @@ describe("settings", () => {
       "lease auto",
       "beats by timer",
       "on a terminal (pty)",
+      "memory up to 2 GiB",
+      "up to 64 processes",
+      "up to 0.5 processors",
       "log up to 1.5 KiB",
       "output up to 0 B",
     ]);

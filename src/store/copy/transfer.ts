@@ -48,7 +48,7 @@ export const SHAPES: Readonly<Record<Kind, Shape>> = {
   attempts: shape(
     2,
     `job_id:int attempt:int worker host boot_id pid:int pid_started:int lease_ms:int started_at_ms:int ended_at_ms:int
-    cause exit_code:int signal error last_line beats:int`,
+    cause exit_code:int signal error last_line beats:int fence cpu_ms:int memory_bytes:int`,
   ),
   checkpoints: shape(1, "id:int job_id:int task kind token:int at_ms:int text"),
   logs: shape(3, "job_id:int attempt:int start:int bytes:int data:bytes"),

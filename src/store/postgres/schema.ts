@@ -192,7 +192,14 @@ CREATE TRIGGER jobs_changed AFTER UPDATE OF state, queue ON lease.jobs FOR EACH 
   EXECUTE FUNCTION lease.count_changed();
 `;
 
-export const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4];
+/** What an attempt was held together by, and what it took. */
+const VERSION_5 = `
+ALTER TABLE lease.attempts ADD COLUMN fence text;
+ALTER TABLE lease.attempts ADD COLUMN cpu_ms bigint;
+ALTER TABLE lease.attempts ADD COLUMN memory_bytes bigint;
+`;
+
+export const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5];
 
 /** What the steps make, and what is made beside them. */
 export function namesOf(): Names {

@@ -53,6 +53,9 @@ export const ENDS = new Columns<SettleRequest | RecoverRequest>({
   boot_id: ["text", ({ process }) => process?.boot_id ?? null],
   pid: ["bigint", ({ process }) => process?.pid ?? null],
   pid_started: ["bigint", ({ process }) => process?.pid_started ?? null],
+  fence: ["text", ({ change }) => change.ended?.fence ?? null],
+  cpu_ms: ["bigint", ({ change }) => change.ended?.cpu_ms ?? null],
+  memory_bytes: ["bigint", ({ change }) => change.ended?.memory_bytes ?? null],
   audit: ["text", (request) => (request.audit === null ? null : auditText(request))],
   expires_at_ms: ["bigint", (request) => ("expires_at_ms" in request ? request.expires_at_ms : null)],
 });
@@ -178,13 +181,14 @@ const settle = (fence: string, recovered: boolean) => `WITH ${CLOCK}, asked AS M
       AND (NOT jobs.awaited OR asked.finished_at_ms IS NULL OR $${ENDS.size + 1}::boolean) ${fence}
     RETURNING asked.n, jobs.id, jobs.task, jobs.awaited, asked.token, asked.end_cause, asked.end_exit_code, asked.signal,
       asked.end_error, asked.last_line, greatest(asked.beats, jobs.beats) AS beats, asked.boot_id, asked.pid,
-      asked.pid_started, asked.audit, jobs.queue, asked.state, jobs.started_at_ms,
+      asked.pid_started, asked.fence, asked.cpu_ms, asked.memory_bytes, asked.audit, jobs.queue, asked.state, jobs.started_at_ms,
       CASE WHEN asked.finished_at_ms IS NULL THEN 1 ELSE asked.token - 1 END AS retries
   ), ${ENDED(recovered)}, closed AS (
     UPDATE lease.attempts SET ended_at_ms = clock.ms, cause = ended.end_cause, exit_code = ended.end_exit_code,
       signal = ended.signal, error = ended.end_error, last_line = coalesce(ended.last_line, attempts.last_line),
       beats = greatest(attempts.beats, ended.beats), boot_id = coalesce(attempts.boot_id, ended.boot_id),
-      pid = coalesce(attempts.pid, ended.pid), pid_started = coalesce(attempts.pid_started, ended.pid_started)
+      pid = coalesce(attempts.pid, ended.pid), pid_started = coalesce(attempts.pid_started, ended.pid_started),
+      fence = coalesce(ended.fence, attempts.fence), cpu_ms = ended.cpu_ms, memory_bytes = ended.memory_bytes
     FROM ended, clock
     WHERE attempts.job_id = ended.id AND attempts.attempt = ended.token AND ended.end_cause IS NOT NULL
   ), noted AS (
@@ -289,8 +293,9 @@ export const SQL = {
   lockJobs: "SELECT id, state, key FROM lease.jobs WHERE id = ANY ($1::bigint[]) ORDER BY id FOR NO KEY UPDATE",
   extend,
   fences: "SELECT id, state, token, awaited FROM lease.jobs WHERE id = ANY ($1::bigint[])",
-  noteProcess: perRow`UPDATE lease.attempts SET boot_id = given.boot_id, pid = given.pid, pid_started = given.pid_started
-    FROM ${{ id: "bigint", token: "integer", boot_id: "text", pid: "bigint", pid_started: "bigint" }}
+  noteProcess: perRow`UPDATE lease.attempts
+    SET boot_id = given.boot_id, pid = given.pid, pid_started = given.pid_started, fence = given.fence
+    FROM ${{ id: "bigint", token: "integer", boot_id: "text", pid: "bigint", pid_started: "bigint", fence: "text" }}
     WHERE job_id = given.id AND attempt = given.token AND ended_at_ms IS NULL`,
   insertLogs: perRow`INSERT INTO lease.logs (job_id, attempt, start, bytes, data)
     SELECT given.id, given.token, given.start, given.bytes, given.data

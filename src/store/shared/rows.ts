@@ -24,7 +24,13 @@ import {
 } from "../../core/job.ts";
 import { once, type Made } from "../../core/once.ts";
 import { conclude, type Learned } from "../../core/learning.ts";
-import type { AttemptRecord, Checkpoint, ProcessIdentity, WorkerRecord } from "../../core/records.ts";
+import {
+  FENCES,
+  type AttemptRecord,
+  type Checkpoint,
+  type ProcessIdentity,
+  type WorkerRecord,
+} from "../../core/records.ts";
 import type { SqlRow, SqlValue } from "../../platform/platform.ts";
 import { LEASE_AUTO, LONGEST_LEASE_MS, MOST_GRANTS } from "./columns.ts";
 
@@ -142,6 +148,9 @@ const SETTINGS = once(() =>
       pty: v.boolean(),
       log_limit_bytes: finite(),
       output_limit_bytes: finite(),
+      memory_bytes: v.nullable(finite()),
+      pids: v.nullable(finite()),
+      cpus: v.nullable(finite()),
     }),
   ),
 );
@@ -199,6 +208,9 @@ const ATTEMPT = new RowTable({
   error: stringOrNull,
   last_line: stringOrNull,
   beats: natural,
+  fence: orNull(wordOf(FENCES, "group")),
+  cpu_ms: orNull(natural),
+  memory_bytes: orNull(natural),
 });
 
 /** Pid 0 is nobody's: whether it lives can't be told. */
@@ -358,6 +370,9 @@ export function toAttempt(row: SqlRow): AttemptRecord {
     worker: values.worker,
     host: values.host,
     process: toProcess(row),
+    fence: values.fence,
+    cpu_ms: values.cpu_ms,
+    memory_bytes: values.memory_bytes,
     lease_ms: values.lease_ms,
     started_at_ms: values.started_at_ms,
     ended_at_ms: values.ended_at_ms,

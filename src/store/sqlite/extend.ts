@@ -36,8 +36,8 @@ export function checkpoint(db: Database, requests: readonly CheckpointRequest[])
 }
 
 export function noteProcess(db: Database, notes: readonly ProcessNote[]): void {
-  for (const { id, token, boot_id, pid, pid_started } of notes) {
-    db.sql(SQL.noteProcess).run(id, token, boot_id, pid, pid_started);
+  for (const { id, token, boot_id, pid, pid_started, fence = null } of notes) {
+    db.sql(SQL.noteProcess).run(id, token, boot_id, pid, pid_started, fence);
   }
 }
 

@@ -202,7 +202,14 @@ CREATE TABLE totals (
 ) STRICT, WITHOUT ROWID;
 `;
 
-export const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5];
+/** What an attempt was held together by, and what it took. */
+const VERSION_6 = `
+ALTER TABLE attempts ADD COLUMN fence TEXT;
+ALTER TABLE attempts ADD COLUMN cpu_ms INTEGER;
+ALTER TABLE attempts ADD COLUMN memory_bytes INTEGER;
+`;
+
+export const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6];
 assert(MIGRATIONS.length === SCHEMA_VERSION, "the version counts the steps");
 
 /** Brings the schema of a store to this version, under the lock. */

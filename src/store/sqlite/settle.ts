@@ -41,7 +41,8 @@ function endAttempt(db: Database, request: SettleRequest, end: AttemptEnd, now_m
   const { id, token, process } = request;
   const how = [end.cause, end.exit_code, end.signal, end.error, end.last_line, end.beats];
   const { boot_id = null, pid = null, pid_started = null } = process ?? {};
-  db.sql(SQL.endAttempt).run(id, token, now_ms, ...how, boot_id, pid, pid_started);
+  const { fence = null, cpu_ms = null, memory_bytes = null } = end;
+  db.sql(SQL.endAttempt).run(id, token, now_ms, ...how, boot_id, pid, pid_started, fence, cpu_ms, memory_bytes);
 }
 
 export function audit(db: Database, request: SettleRequest, now_ms: number, stale = false): void {

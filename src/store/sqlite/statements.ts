@@ -54,7 +54,8 @@ function turns(command: true | null) {
 
 const END_ATTEMPT = `UPDATE attempts SET ended_at_ms = ?3, cause = ?4, exit_code = ?5, signal = ?6, error = ?7,
   last_line = coalesce(?8, last_line), beats = max(beats, ?9), boot_id = coalesce(boot_id, ?10), pid = coalesce(pid, ?11),
-  pid_started = coalesce(pid_started, ?12) WHERE job_id = ?1 AND attempt = ?2`;
+  pid_started = coalesce(pid_started, ?12), fence = coalesce(?13, fence), cpu_ms = ?14, memory_bytes = ?15
+  WHERE job_id = ?1 AND attempt = ?2`;
 
 const OUTCOME = `state = ?3, run_at_ms = coalesce(?4, run_at_ms), finished_at_ms = ?5, failures = ?6,
   cause = ?7, exit_code = ?8, error = ?9, output = ?10,
@@ -97,7 +98,7 @@ export const SQL = {
     WHERE id = ?1 AND state = 'running' AND token = ?2 AND expires_at_ms >= ?9
     RETURNING expires_at_ms, cancel_requested_at_ms`,
   countBeats: "UPDATE attempts SET beats = max(beats, ?3) WHERE job_id = ?1 AND attempt = ?2",
-  noteProcess: `UPDATE attempts SET boot_id = ?3, pid = ?4, pid_started = ?5
+  noteProcess: `UPDATE attempts SET boot_id = ?3, pid = ?4, pid_started = ?5, fence = ?6
     WHERE job_id = ?1 AND attempt = ?2 AND ended_at_ms IS NULL`,
   insertLog: "INSERT OR IGNORE INTO logs (job_id, attempt, start, bytes, data) VALUES (?1, ?2, ?3, ?4, ?5)",
   trimLog: "DELETE FROM logs WHERE job_id = ?1 AND attempt = ?2 AND start >= ?3 AND start + bytes <= ?4",
