@@ -5,7 +5,7 @@
 
 import type { StateName } from "../../core/job.ts";
 import type { PruneQuery } from "../queries.ts";
-import { LAST_TRIM } from "../shared/rows.ts";
+import { LAST_TRIM } from "../shared/facts.ts";
 import { trimFrom } from "../shared/verdicts.ts";
 import { select } from "./read.ts";
 import { lockMeta } from "./schema.ts";

@@ -3,7 +3,8 @@
 import { assert } from "../../core/errors.ts";
 import type { RecoveryTotals, SweepCounts } from "../../core/records.ts";
 import type { ExpiredLease, ExpiredQuery } from "../queries.ts";
-import { RECOVERY_TOTALS, fromJson, toAttempt, toJob } from "../shared/rows.ts";
+import { RECOVERY_TOTALS, fromJson } from "../shared/facts.ts";
+import { toAttempt, toJob } from "../shared/rows.ts";
 import { addTotals } from "../shared/verdicts.ts";
 import type { RecoverRequest } from "../store.ts";
 import { inRounds } from "./extend.ts";

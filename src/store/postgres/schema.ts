@@ -15,7 +15,7 @@ import type { Made } from "../../core/once.ts";
 import type { GenericSchema } from "valibot";
 import { LeaseError } from "../../core/errors.ts";
 import { VERSION } from "../../platform/build_info.ts";
-import { fromJson } from "../shared/rows.ts";
+import { fromJson } from "../shared/facts.ts";
 import type { Connection, Session } from "./session/session.ts";
 import type { Names, Place } from "./session/trust.ts";
 import type { Target } from "./session/url.ts";

@@ -90,12 +90,6 @@ function damageOf(column: string, issue: v.BaseIssue<unknown>): string {
   return issue.kind === "schema" ? `${where} is not of type ${issue.expected}` : `${where} is out of range`;
 }
 
-/** A small fact that is kept as JSON; null when there is none, or none that can be read. */
-export function fromJson<S extends v.GenericSchema>(schema: Made<S>, text: unknown): v.InferOutput<S> | null {
-  const found = v.safeParse(v.pipe(v.string(), v.parseJson(), schema()), text);
-  return found.success ? found.output : null;
-}
-
 /** The last millisecond that a Date can show. */
 const LATEST_MS = 8_640_000_000_000_000;
 
@@ -129,9 +123,9 @@ const string: RowColumn<string> = {
 const stringOrNull = orNull(string);
 const int = numberIn(-Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
 const intOrNull = orNull(int);
-const natural = numberIn(0, Number.MAX_SAFE_INTEGER);
+export const natural = numberIn(0, Number.MAX_SAFE_INTEGER);
 const grants = numberIn(0, MOST_GRANTS - 1);
-const time = numberIn(-LATEST_MS, LATEST_MS);
+export const time = numberIn(-LATEST_MS, LATEST_MS);
 const timeOrNull = orNull(time);
 export const finite = once(() => v.pipe(v.number(), v.finite()));
 const causeOrNull = orNull(wordOf(CAUSES, "lost"));
@@ -248,27 +242,6 @@ const WORKER = new RowTable({
 const LEARNED = new RowTable({
   runs: natural,
   gaps: parsed(gapCounts, {}),
-});
-
-// Small facts about the store as a whole.
-
-export const RECOVERY_TOTALS = once(() => {
-  const total = v.optional(natural.schema(), 0);
-  return v.object({
-    expired_found: total,
-    recovered: total,
-    failed: total,
-    cancelled: total,
-    checkpoints_created: total,
-    orphans_killed: total,
-    errors: total,
-    last_at_ms: time.schema(),
-  });
-});
-
-export const LAST_TRIM = once(() => {
-  const noted = v.optional(natural.schema());
-  return v.object({ id: noted, keep: noted });
 });
 
 /** How an error begins that says what of a row can't be read. */

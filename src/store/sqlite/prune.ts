@@ -6,7 +6,7 @@
 import type { StateName } from "../../core/job.ts";
 import type { PruneQuery } from "../queries.ts";
 import type { Conditions } from "../shared/filters.ts";
-import { LAST_TRIM, fromJson } from "../shared/rows.ts";
+import { LAST_TRIM, fromJson } from "../shared/facts.ts";
 import { trimFrom } from "../shared/verdicts.ts";
 import type { Database } from "./open.ts";
 import { select } from "./read.ts";

@@ -1,0 +1,30 @@
+/** Small facts about a store as a whole, which it keeps as JSON. */
+
+import * as v from "valibot";
+import { once, type Made } from "../../core/once.ts";
+import { natural, time } from "./rows.ts";
+
+/** A small fact that is kept as JSON; null when there is none, or none that can be read. */
+export function fromJson<S extends v.GenericSchema>(schema: Made<S>, text: unknown): v.InferOutput<S> | null {
+  const found = v.safeParse(v.pipe(v.string(), v.parseJson(), schema()), text);
+  return found.success ? found.output : null;
+}
+
+export const RECOVERY_TOTALS = once(() => {
+  const total = v.optional(natural.schema(), 0);
+  return v.object({
+    expired_found: total,
+    recovered: total,
+    failed: total,
+    cancelled: total,
+    checkpoints_created: total,
+    orphans_killed: total,
+    errors: total,
+    last_at_ms: time.schema(),
+  });
+});
+
+export const LAST_TRIM = once(() => {
+  const noted = v.optional(natural.schema());
+  return v.object({ id: noted, keep: noted });
+});
