@@ -37,6 +37,8 @@ const JOB: NewJob = {
   delay_ms: 0,
   after: [],
   after_any: [],
+  after_failed: [],
+  after_task: [],
 };
 const DONE: AttemptEnd = {
   cause: "success",

@@ -62,6 +62,8 @@ export function job(argv: readonly string[], settings: Partial<NewJob["settings"
     delay_ms: 0,
     after: [],
     after_any: [],
+    after_failed: [],
+    after_task: [],
   };
 }
 

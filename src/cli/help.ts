@@ -155,6 +155,7 @@ export const IN_A_JOB = {
     ["LEASE_CHECKPOINT", "what the job's last lease checkpoint said"],
     ["LEASE_OUTPUT", "a file; what the job writes there is its result"],
     ["LEASE_STORE", "where lease beat and lease checkpoint write; also LEASE_WORKER_ID"],
+    ["LEASE_INTERVAL", "at most one extension of its lease per; LEASE_EXTENSION is what a beat adds"],
     ["TRACEPARENT", "the trace that the job belongs to, where tracing is on"],
   ],
 } as const;

@@ -36,7 +36,13 @@ export const JOB_FLAGS = Object.fromEntries(
 ) as JobFlags;
 
 /** Flags of jobs that may be given more than once. */
-export const JOB_LISTS = ["env", "after", "after_any"] as const satisfies readonly JobFieldName[];
+export const JOB_LISTS = [
+  "env",
+  "after",
+  "after_any",
+  "after_failed",
+  "after_task",
+] as const satisfies readonly JobFieldName[];
 
 /** What was given for JOB_FLAGS, read; what is missing was not. */
 export type JobArgs = { readonly [K in JobFieldName]?: unknown };

@@ -5,7 +5,7 @@
 
 import { checkName } from "../core/check_job.ts";
 import { LeaseError } from "../core/errors.ts";
-import type { ShownState } from "../core/job.ts";
+import { isFinished, type Job, type ShownState } from "../core/job.ts";
 import { QUEUE, readIds, TASK } from "../core/values.ts";
 import { queueRemarks } from "../lookup/queues.ts";
 import type { Selection } from "../store/queries.ts";
@@ -15,6 +15,8 @@ import { visible } from "../view/text.ts";
 import { command, type FlagValues } from "./command.ts";
 import { valueFlag } from "./flags.ts";
 import { withStore, type Io, type StoreArgs } from "./io.ts";
+import { ExitRequest } from "./signals.ts";
+import { repeat } from "./waiting.ts";
 
 export const FINISHED_STATES = ["completed", "failed", "cancelled"] as const;
 
@@ -72,21 +74,24 @@ export async function* idPages(
   verb: string,
   selection: Selection,
   states: readonly ShownState[],
+  fits: (job: Job) => boolean = () => true,
 ): AsyncGenerator<number[]> {
   const { ids } = selection;
   if (ids !== undefined) {
     for (let from = 0; from < ids.length; from += PAGE) yield ids.slice(from, from + PAGE);
     return;
   }
-  let behind_id = 0;
-  for (;;) {
+  let found = false;
+  for (let behind_id = 0; ;) {
     const jobs = await store.list({ ...selection, states, behind_id, limit: PAGE, newest_first: false });
-    if (jobs.length === 0 && behind_id === 0) throw await nothingMatched(store, verb, selection);
-    if (jobs.length > 0) yield jobs.map(({ id }) => id);
+    const fitting = jobs.filter(fits);
+    found ||= fitting.length > 0;
+    if (fitting.length > 0) yield fitting.map(({ id }) => id);
     const last = jobs.at(-1);
-    if (last === undefined || jobs.length < PAGE) return;
+    if (last === undefined || jobs.length < PAGE) break;
     behind_id = last.id;
   }
+  if (!found) throw await nothingMatched(store, verb, selection);
 }
 
 interface Context {
@@ -100,24 +105,34 @@ interface Change<A extends { status: string }> {
   verb: string;
   /** Those that flags select when none are named. */
   states: readonly ShownState[];
+  /** Of those, if only some. */
+  fits?: (job: Job) => boolean;
   change: (store: Store, ids: readonly number[]) => Promise<A[]>;
   /** What a job answers that it was done to. */
   done: readonly A["status"][];
   complaint: (answer: A) => string;
+  /** Tell of those that this answers only when they have ended. */
+  awaited?: A["status"];
 }
 
 /** Cancels or retries what words and flags select, tells of each job, and answers 1 when one of them refused. */
 export async function changeJobs<A extends CancelAnswer | RetryAnswer>(
   { args, lists, rest, io }: Context,
-  { verb, states, change, done, complaint }: Change<A>,
+  { verb, states, fits, change, done, complaint, awaited }: Change<A>,
 ): Promise<number> {
   const selection = selectionOf(verb, rest, args, lists.status);
   return withStore(args, io, { create: false }, async ({ store }) => {
     let all = true;
     const unknown: number[] = [];
-    for await (const ids of idPages(store, verb, selection, lists.status.length === 0 ? states : lists.status)) {
+    const waiting: number[] = [];
+    const [some, fitting] = lists.status.length === 0 ? [states, fits] : [lists.status, undefined];
+    for await (const ids of idPages(store, verb, selection, some, fitting)) {
       for (const answer of await change(store, ids)) {
         const { id, status, state } = answer;
+        if (status === awaited) {
+          waiting.push(id);
+          continue;
+        }
         const is_done = done.includes(status);
         all &&= is_done;
         if (args.json) io.stdout(jsonLine({ ...answer, state: is_done ? status : state }));
@@ -127,8 +142,34 @@ export async function changeJobs<A extends CancelAnswer | RetryAnswer>(
       }
     }
     for (const line of noSuchJobs(unknown)) io.stderr(`lease: ${line}\n`);
-    return all ? 0 : 1;
+    if (waiting.length === 0) return all ? 0 : 1;
+    return untilEnded(store, waiting, (job) => {
+      const { id, state } = job;
+      all &&= state.name === "cancelled";
+      io.stdout(args.json ? jsonLine({ id, status: state.name, state: state.name }) : `${id} ${state.name}\n`);
+    }).then((code) => code ?? (all ? 0 : 1));
   });
+}
+
+const PACE = { every_ms: 1_000, pause_ms: 50 } as const;
+
+/** Tells of each as it ends. Null: all have; else the code of what ended the waiting before. */
+async function untilEnded(store: Store, ids: readonly number[], tell: (job: Job) => void): Promise<number | null> {
+  const left = new Set(ids);
+  const look = async () => {
+    for (const job of await store.jobs([...left])) {
+      if (job === null || !isFinished(job.state)) continue;
+      left.delete(job.id);
+      tell(job);
+    }
+    return left.size === 0 ? 0 : null;
+  };
+  const exit = new ExitRequest();
+  try {
+    return (await repeat(store, exit.code, PACE, look)) || null;
+  } finally {
+    exit.release();
+  }
 }
 
 /** Pause and resume: the same to the queues that are named, in two directions. */

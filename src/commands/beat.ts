@@ -1,10 +1,17 @@
 /** `lease beat`: a job says that it works, how far it is, and hears whether it should go on. */
 
+import { parseDuration } from "../core/duration.ts";
 import { LeaseError } from "../core/errors.ts";
 import { PERCENT, TEXT } from "../core/values.ts";
 import { command } from "../cli/command.ts";
 import { valueFlag } from "../cli/flags.ts";
-import { leaseLost, ownJob, refuseOtherLife, withStore } from "../cli/io.ts";
+import { leaseLost, ownJob, refuseOtherLife, withStore, type Io } from "../cli/io.ts";
+
+/** As its worker has them; one that is not told beats as often as it likes. */
+function timesOf({ LEASE_INTERVAL, LEASE_EXTENSION }: Io["env"]) {
+  const extension_ms = LEASE_EXTENSION === undefined ? null : parseDuration(LEASE_EXTENSION, "LEASE_EXTENSION");
+  return { interval_ms: parseDuration(LEASE_INTERVAL ?? "0", "LEASE_INTERVAL"), extension_ms };
+}
 
 export default command({
   meta: { name: "beat", description: "From inside a job: prove that it works, and hear whether to go on" },
@@ -33,9 +40,11 @@ export default command({
       if (attempt === undefined) {
         throw new LeaseError("lease_lost", `there is no attempt ${token} of job ${id} any more`);
       }
-      const beat = { id, token, expires_in_ms: attempt.lease_ms, beat_age_ms: 0, beats: 0 };
+      const { interval_ms, extension_ms } = timesOf(io.env);
+      const expires_in_ms = Math.min(extension_ms ?? Infinity, attempt.lease_ms);
+      const beat = { id, token, expires_in_ms, beat_age_ms: 0, beats: 0 };
       // The worker may have got more time than a beat gives, to stop this very job.
-      const [answer] = await store.extend([{ ...beat, at_least: true, progress, message }]);
+      const [answer] = await store.extend([{ ...beat, at_least: true, interval_ms, by_job: true, progress, message }]);
       if (answer === undefined || answer.status !== "extended") throw await leaseLost(store, { id, token });
       if (answer.cancel_requested)
         throw new LeaseError("cancel_requested", `cancel of job ${id} was requested: end it`);

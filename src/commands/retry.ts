@@ -1,5 +1,6 @@
 /** `lease retry`: finished jobs run again, with all their retries. */
 
+import { wasDoomed } from "../core/job.ts";
 import { command } from "../cli/command.ts";
 import { JSON_FLAG, statesFlag } from "../cli/flags.ts";
 import { changeJobs, FINISHED_STATES, SELECTION_FLAGS } from "../cli/selection.ts";
@@ -8,7 +9,11 @@ export default command({
   meta: { name: "retry", description: "Run finished jobs again" },
   args: {
     ...SELECTION_FLAGS,
-    status: statesFlag(FINISHED_STATES, "Jobs that ended like this, a list by commas", "failed"),
+    status: statesFlag(
+      FINISHED_STATES,
+      "Jobs that ended like this, a list by commas",
+      "failed, and what was cancelled because of those",
+    ),
     json: JSON_FLAG,
   },
   repeat: ["status"],
@@ -21,13 +26,19 @@ export default command({
     ["lease retry --status failed,cancelled --task release-1.4", "what a task has not got done"],
     ["lease retry --status failed", "everything that failed"],
   ],
+  notes: [
+    "A job that waits for others waits for them again, as when it was enqueued: a pipeline runs in order, whatever of it " +
+      "is retried. One that failed and is not retried keeps it blocked.",
+  ],
   exit_codes: [["1", "a job has not finished, its key is taken, or there is no such job"]],
   run: (context) =>
     changeJobs(context, {
       verb: "retry",
-      states: ["failed"],
+      // A pipeline is more than what failed of it.
+      states: ["failed", "cancelled"],
+      fits: (job) => job.state.name === "failed" || wasDoomed(job),
       change: (store, ids) => store.retry(ids),
-      done: ["pending"],
+      done: ["pending", "blocked"],
       complaint: ({ id, status, state }) =>
         status === "key_taken"
           ? `job ${id} can't run again while another job with its key is live`

@@ -9,7 +9,6 @@ import { checkNewJob } from "../core/check_job.ts";
 import { LeaseError } from "../core/errors.ts";
 import { isFinished, type Job, type NewJob } from "../core/job.ts";
 import type { Report } from "../core/report.ts";
-import { GRACE } from "../core/values.ts";
 import { Foreground } from "../foreground/foreground.ts";
 import { VERSION } from "../platform/build_info.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
@@ -19,7 +18,7 @@ import { jobJson, jsonLine } from "../view/json.ts";
 import { commandText, quote, visible, withoutPassword } from "../view/text.ts";
 import { relative } from "../view/time.ts";
 import { command } from "../cli/command.ts";
-import { section, valueFlag } from "../cli/flags.ts";
+import { section } from "../cli/flags.ts";
 import { isTerminal, withStore, type Io } from "../cli/io.ts";
 import { JOB_FLAGS, JOB_LISTS } from "../cli/job_flags.ts";
 import { newJob } from "../cli/new_job.ts";
@@ -48,7 +47,6 @@ export default command({
         description: "When the newest job with the key has ended: answer from it, run again, or do so if it failed",
       },
       remote: { type: "boolean", description: "Leave it to a worker, and only follow" },
-      grace: valueFlag(GRACE, "Between TERM and KILL when it is stopped", { fallback: "10s" }),
       json: { type: "boolean", description: "In the end print the job as JSON on stderr" },
     }),
   },
@@ -96,7 +94,7 @@ export default command({
     if (wanted !== null) checkNewJob(wanted);
     const { lease_ms } = job.settings;
     const times = calibrate({ lease_ms: typeof lease_ms === "number" ? lease_ms : null });
-    const { grace: kill_grace_ms = DEFAULT_KILL_GRACE_MS } = args;
+    const kill_grace_ms = DEFAULT_KILL_GRACE_MS;
     return withStore(args, io, { create: true }, async ({ store, store_url }) => {
       const signals = new Signals();
       const output = new Output(() => signals.end("SIGPIPE"));

@@ -63,11 +63,14 @@ export default command({
       drain: valueFlag(DURATION, "On TERM, INT or HUP, time for running jobs to end before they are returned", {
         fallback: "30s",
       }),
-      grace: valueFlag(GRACE, "Between TERM and KILL when a job is stopped", { fallback: "10s" }),
+      grace: valueFlag(GRACE, "Between TERM and KILL when a job is stopped; never: a cancel sends nothing", {
+        fallback: "10s",
+      }),
     }),
     ...section("Leases, for jobs that set nothing themselves", {
       lease: valueFlag(LEASE, "Silence that counts as hung; auto learns it from earlier runs", { fallback: "5m" }),
-      interval: valueFlag(DURATION, "At most one extension per", { fallback: "lease / 10" }),
+      interval: valueFlag(DURATION, "At most one extension per", { fallback: "extension / 10" }),
+      extension: valueFlag(DURATION, "What a beat adds", { fallback: "the lease" }),
       beat: { type: "enum", options: BEATS, description: "What proves work", fallback: "output" },
     }),
   },
@@ -99,9 +102,9 @@ export default command({
     ["128+n", "the same: signal n ended it while there was work left"],
   ],
   run: async ({ args, lists, rest, io }) => {
-    const { lease = null, interval = null, grace = DEFAULT_KILL_GRACE_MS, drain: drain_ms = 30_000 } = args;
-    const learn = lease === "auto";
-    const times = calibrate({ lease_ms: learn ? UNLEARNED_LEASE_MS : lease, interval_ms: interval });
+    const { grace = DEFAULT_KILL_GRACE_MS, drain: drain_ms = 30_000 } = args;
+    const learn = args.lease === "auto";
+    const times = timesOf(args);
     const max_jobs = args.once ? 1 : (args.max_jobs ?? null);
     const scaling = scalingOf(args);
     const queues = lists.queue.flatMap((names) => names.split(","));
@@ -159,6 +162,13 @@ export default command({
     });
   },
 });
+
+function timesOf(
+  args: Readonly<Record<"interval" | "extension", number | undefined>> & { lease: number | "auto" | undefined },
+) {
+  const lease_ms = args.lease === "auto" ? UNLEARNED_LEASE_MS : args.lease;
+  return calibrate({ lease_ms, interval_ms: args.interval, extension_ms: args.extension });
+}
 
 /** Nothing was done, perhaps only because the work is elsewhere. */
 async function otherQueues(store: Store, queues: readonly string[] | null): Promise<string | null> {

@@ -16,7 +16,7 @@ const texts = (...names: string[]): Table => Object.fromEntries(names.map((name)
 
 export const COMMAND_SETTINGS: Readonly<Record<string, Table>> = {
   enqueue: JOB_SETTINGS,
-  run: { ...JOB_SETTINGS, if_done: "text", remote: "switch", grace: "text" },
+  run: { ...JOB_SETTINGS, if_done: "text", remote: "switch" },
   worker: {
     queue: "list",
     ...texts("task", "slots", "min", "max", "scale_up_at", "scale_down_after", "name"),
@@ -25,7 +25,7 @@ export const COMMAND_SETTINGS: Readonly<Record<string, Table>> = {
     preempt: "switch",
     poll: "text",
     sweep: "switch",
-    ...texts("drain", "grace", "lease", "interval", "beat"),
+    ...texts("drain", "grace", "lease", "interval", "extension", "beat"),
   },
   watchdog: {
     ...texts("every", "grace"),

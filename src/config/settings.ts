@@ -30,6 +30,8 @@ const TOLD_TO_JOBS = [
   "WORKER_ID",
   "CHECKPOINT",
   "OUTPUT",
+  "INTERVAL",
+  "EXTENSION",
 ];
 export const PLAIN_VARIABLES = ["STORE", "COLOR", "VERBOSE", "CONFIG", ...TOLD_TO_JOBS].map((name) => `LEASE_${name}`);
 /** Of what there may be more than one. */

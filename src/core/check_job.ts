@@ -2,7 +2,7 @@
  * What a job must be to be accepted, checked before anything is written and the same for every way in.
  */
 
-import { calibrate } from "./calibration.ts";
+import { checkTimes } from "./calibration.ts";
 import { LeaseError } from "./errors.ts";
 import { INPUT_LIMIT_BYTES, type NewJob } from "./job.ts";
 
@@ -21,6 +21,8 @@ export function checkNewJob(job: NewJob): void {
     refuse(`queue ${JSON.stringify(job.queue)} is not one that a worker can name: leave out commas and *`);
   if (job.task !== null) checkName("task", job.task);
   if (job.key !== null) checkName("key", job.key);
+  const torn = job.after_failed.find((id) => job.after.includes(id));
+  if (torn !== undefined) refuse(`job ${torn} can't both complete and fail: name it in --after or in --after-failed`);
   if (job.cwd.includes(NUL)) refuse("a working folder can't contain NUL bytes");
   // This runs for each line of a bulk: a loop without the lists that Object.entries makes.
   for (const name in job.env) {
@@ -31,9 +33,9 @@ export function checkNewJob(job: NewJob): void {
   }
   if (job.input !== null) checkInput(job.input);
   if (!Number.isSafeInteger(job.priority)) refuse(`priority ${job.priority} is not a whole number`);
-  const { retries, lease_ms, timeout_ms } = job.settings;
+  const { retries, timeout_ms } = job.settings;
   if (!Number.isSafeInteger(retries) || retries < 0) refuse(`retries ${retries} is not a whole number from 0 up`);
-  if (typeof lease_ms === "number") calibrate({ lease_ms });
+  checkTimes(job.settings);
   if (timeout_ms !== null && timeout_ms <= 0) refuse("--timeout must be longer than 0");
 }
 

@@ -47,6 +47,9 @@ export type Cause = (typeof CAUSES)[number];
 export const BEATS = ["output", "stdout", "timer", "manual"] as const;
 export type Beat = (typeof BEATS)[number];
 
+/** How long a job that is told to end may take before it is killed; `never`: a cancel sends it nothing at all. */
+export type Grace = number | "never";
+
 /** What the person who enqueued the job decided about how it runs; `null` leaves it to the worker. */
 /** What an attempt may take; null: as much as there is. */
 export interface Limits {
@@ -62,7 +65,12 @@ export interface JobSettings extends Limits {
   fatal_exit: readonly ExitRange[];
   timeout_ms: number | null;
   lease_ms: number | "auto" | null;
+  /** At most one extension per; what a beat adds to the lease. */
+  interval_ms: number | null;
+  extension_ms: number | null;
   beat: Beat | null;
+  /** Of a cancel, before what that says itself. */
+  grace_ms: Grace | null;
   pty: boolean;
   log_limit_bytes: number;
   output_limit_bytes: number;
@@ -75,7 +83,10 @@ export const DEFAULT_SETTINGS: JobSettings = {
   fatal_exit: [],
   timeout_ms: null,
   lease_ms: null,
+  interval_ms: null,
+  extension_ms: null,
   beat: null,
+  grace_ms: null,
   pty: false,
   log_limit_bytes: 16 * 1024 * 1024,
   output_limit_bytes: 1024 * 1024,
@@ -131,6 +142,9 @@ export interface NewJob extends Pick<Job, Given> {
   delay_ms: number;
   after: readonly number[];
   after_any: readonly number[];
+  after_failed: readonly number[];
+  /** Every job of these tasks that there is when it is enqueued. */
+  after_task: readonly string[];
 }
 
 export const INPUT_LIMIT_BYTES = 1024 * 1024;
@@ -138,6 +152,14 @@ export const DEFAULT_QUEUE = "default";
 
 export function isFinished(state: JobState): state is Finished {
   return state.name === "completed" || state.name === "failed" || state.name === "cancelled";
+}
+
+/** How the reason of a job goes on that was cancelled because of one that it waits for. */
+export const WAITED_FOR = ", which it waits for, ";
+
+/** Nobody cancelled it: it could not run any more. */
+export function wasDoomed({ state, reason }: Pick<Job, "state" | "reason">): boolean {
+  return state.name === "cancelled" && reason !== null && reason.includes(WAITED_FOR);
 }
 
 export type ShownState = StateName | "cancelling" | "retrying";

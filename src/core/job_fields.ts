@@ -178,6 +178,19 @@ export const JOB_FIELDS = {
     { value: values.IDS, description: "Only when these have ended, however", section: ORDER, repeatable: true },
     (job, ids) => (job.after_any = ids),
   ),
+  after_failed: field(
+    { value: values.IDS, description: "Only when these have failed for good", section: ORDER, repeatable: true },
+    (job, ids) => (job.after_failed = ids),
+  ),
+  after_task: field(
+    {
+      value: values.TASKS,
+      description: "Only when every job that this label has now has completed",
+      section: ORDER,
+      repeatable: true,
+    },
+    (job, tasks) => (job.after_task = tasks),
+  ),
   retries: setting(
     "retries",
     { value: values.integer({ min: 0, max: 1_000_000 }), description: "Runs after the first", fallback: "3" },
@@ -220,6 +233,24 @@ export const JOB_FIELDS = {
     },
     (lease) => `lease ${typeof lease === "number" ? formatDuration(lease) : (lease ?? "of the worker")}`,
   ),
+  interval: setting(
+    "interval_ms",
+    {
+      value: values.DURATION,
+      description: "At most one extension of its lease per",
+      fallback: "a tenth of --extension",
+    },
+    (ms) => `interval ${ms === null ? "of the worker" : formatDuration(ms)}`,
+  ),
+  extension: setting(
+    "extension_ms",
+    {
+      value: values.DURATION,
+      description: "How long it may go on after each beat, the lease being what it has at first",
+      fallback: "the lease",
+    },
+    (ms) => `extension ${ms === null ? "of the worker" : formatDuration(ms)}`,
+  ),
   beat: setting(
     "beat",
     {
@@ -228,6 +259,15 @@ export const JOB_FIELDS = {
       fallback: "the worker's, output",
     },
     (beat) => `beats by ${beat ?? "the worker's choice"}`,
+  ),
+  grace: setting(
+    "grace_ms",
+    {
+      value: values.GRACE,
+      description: "When it is told to end, the time before it is killed; never: a cancel sends it nothing",
+      fallback: "the cancel's, or the worker's, 10s",
+    },
+    (grace) => `grace ${typeof grace === "number" ? formatDuration(grace) : (grace ?? "of the worker")}`,
   ),
   pty: setting(
     "pty",
@@ -307,6 +347,8 @@ export function draftJob(cwd: string): JobDraft {
     delay_ms: 0,
     after: [],
     after_any: [],
+    after_failed: [],
+    after_task: [],
   };
 }
 

@@ -34,6 +34,14 @@ export interface AttemptRecord {
   ended_at_ms: number | null;
   end: AttemptEnd | null;
   beats: number;
+  extensions: ExtensionCounts;
+}
+
+/** How often its lease was to be extended, how often that could not be written, and how often it was refused. */
+interface ExtensionCounts {
+  attempts: number;
+  failures: number;
+  refusals: number;
 }
 
 export interface Checkpoint {

@@ -14,7 +14,7 @@
  */
 
 import type { Random } from "./clock.ts";
-import type { Cause, Job, JobState, Result, Running } from "./job.ts";
+import { isFinished, type Cause, type Job, type JobState, type Result, type Running } from "./job.ts";
 import type { FenceKind } from "./records.ts";
 import { backoffDelay, wasLost, isRetryable } from "./retry.ts";
 
@@ -39,7 +39,9 @@ export interface AttemptEnd {
 }
 
 export type JobEvent =
-  { type: "settle"; token: number; end: AttemptEnd } | { type: "recover"; cause: "expired" | "lost"; grace_ms: number };
+  /** `ended_at_ms`: when its program was over, if that was before now. */
+  | { type: "settle"; token: number; end: AttemptEnd; ended_at_ms?: number }
+  | { type: "recover"; cause: "expired" | "lost"; grace_ms: number };
 
 export interface Moment {
   now_ms: number;
@@ -75,7 +77,7 @@ export function transition(job: Subject, event: JobEvent, moment: Moment): Chang
   const { state } = job;
   if (event.type === "settle") {
     if (state.name !== "running" || event.token !== job.token) return { refused: lossReason(job, event.token) };
-    return settle(job, state, event.end, moment);
+    return settle(job, state, event.end, moment, event.ended_at_ms);
   }
   if (state.name !== "running") return { refused: "wrong_state" };
   const { cause, grace_ms } = event;
@@ -93,16 +95,38 @@ export function lossReason(job: Pick<Job, "token">, token: number): "expired" | 
   return job.token === token ? "expired" : "conflict";
 }
 
-function settle(job: Subject, state: Running, ended: AttemptEnd, { now_ms, random }: Moment): Change {
+/** A request to stop wins over how the program ended, unless that was over before anybody asked. */
+function settle(job: Subject, state: Running, end: AttemptEnd, moment: Moment, ended_at_ms = moment.now_ms): Change {
+  const asked_at_ms = state.cancel_requested_at_ms;
+  if (end.cause === "cancelled" || (asked_at_ms !== null && asked_at_ms <= ended_at_ms)) {
+    return cancelled(job, end, moment.now_ms);
+  }
+  const change = goOn(job, end, moment);
+  if (asked_at_ms === null) return change;
+  // Why it was to be cancelled is not why it ended.
+  return isFinished(change.state) ? { ...change, reason: null } : cancelled(job, end, moment.now_ms);
+}
+
+const BY_ITSELF: ReadonlySet<Cause> = new Set(["success", "exit", "signal", "error"]);
+
+/** What a program made of being asked to stop, which may be that all is well, is not how its job ended. */
+function cancelled(job: Subject, end: AttemptEnd, now_ms: number): Change {
+  const by_itself = BY_ITSELF.has(end.cause);
+  const ended: AttemptEnd = by_itself ? { ...end, cause: "cancelled", error: end.error ?? "cancelled" } : end;
+  const { cause, exit_code, error, output } = ended;
+  const { token, failures, reason } = job;
+  const state: JobState = { name: "cancelled", finished_at_ms: now_ms };
+  const result: Result = { cause, exit_code, error, output };
+  return { state, token, failures, result, reason, ended, before: job };
+}
+
+function goOn(job: Subject, ended: AttemptEnd, { now_ms, random }: Moment): Change {
   const { cause, exit_code, error, output } = ended;
   const result: Result = { cause, exit_code, error, output };
   const { token, failures, reason, settings } = job;
   const same = { token, failures, result, reason, ended, before: job };
   const finished = { finished_at_ms: now_ms };
   if (cause === "success") return { ...same, state: { name: "completed", ...finished }, reason: null };
-  if (state.cancel_requested_at_ms !== null || cause === "cancelled") {
-    return { ...same, state: { name: "cancelled", ...finished } };
-  }
   const again: JobState = { name: "pending", run_at_ms: job.run_at_ms };
   if (cause === "returned" && job.damaged === undefined) {
     const { pause_ms } = ended;

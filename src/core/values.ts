@@ -163,8 +163,8 @@ function durationOr<T>(special: string, meaning: T): Value<number | T> {
 
 /** `auto` is learned from earlier runs. */
 export const LEASE = durationOr("auto", "auto" as const);
-/** `never` is null. */
-export const GRACE = durationOr("never", null);
+/** `never` is for cancels: nothing is sent. */
+export const GRACE = durationOr("never", "never" as const);
 
 const BYTE_UNITS: Readonly<Record<string, number>> = { "": 1, k: 2 ** 10, m: 2 ** 20, g: 2 ** 30, t: 2 ** 40 };
 
@@ -238,6 +238,22 @@ function ids(given: string): Parsed<number[]> {
 }
 
 export const IDS = kind("IDS", text(ids), { from: numerals, completer: "ids" });
+
+function names(given: string): Parsed<string[]> {
+  const found = given.split(",").filter((name) => name !== "");
+  return found.length === 0
+    ? { problem: "names none: write one, or several with commas between them" }
+    : { value: found };
+}
+
+const nameList = once(() =>
+  v.pipe(
+    v.union([v.array(v.string()), v.string()], "a name, or a list of them"),
+    v.transform((given) => (typeof given === "string" ? given : given.join(","))),
+  ),
+);
+
+export const TASKS = kind("NAMES", text(names), { from: nameList, completer: "tasks" });
 
 /** `5s` (doubling from there), `1s..10m` (doubling, with a longest), `fixed:30s`, `none`. */
 function backoff(given: string): Parsed<Backoff> {

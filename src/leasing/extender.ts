@@ -8,6 +8,7 @@
 
 import type { Clock } from "../core/clock.ts";
 import { LeaseError } from "../core/errors.ts";
+import type { Grace } from "../core/job.ts";
 import type { ExtendAnswer } from "../store/store.ts";
 import type { Heartbeat } from "./heartbeat.ts";
 import type { Lease } from "./lease.ts";
@@ -16,11 +17,14 @@ import type { LeaseManager } from "./manager.ts";
 export interface LeaseExtenderOptions {
   clock: Clock;
   interval_ms: number;
+  /** What a beat adds; the length of the lease unless told. */
+  extension_ms?: number;
   enabled?: boolean;
   /** How long an extension may wait for others to share a commit with. */
   within_ms?: number;
   onLost?: (lease: Lease, reason: "expired" | "conflict") => void;
-  onCancel?: (lease: Lease) => void;
+  /** `grace`: what the cancel says of it; null: nothing. */
+  onCancel?: (lease: Lease, grace: Grace | null) => void;
   /** Every failed extension; `in_a_row` counts them. */
   onFailure?: (lease: Lease, error: unknown, in_a_row: number) => void;
 }
@@ -56,7 +60,10 @@ interface Attachment {
   /** When one with a note may be sent. */
   note_due_ms: number;
   sending: boolean;
+  /** In a row. */
   failures: number;
+  /** In all. */
+  failed: number;
   /** Detached, or lost: nothing more is asked for. */
   over: boolean;
   cancelTimer: (() => void) | null;
@@ -97,6 +104,7 @@ export class LeaseExtender {
       note_due_ms: 0,
       sending: false,
       failures: 0,
+      failed: 0,
       over: false,
       cancelTimer: null,
     };
@@ -141,9 +149,10 @@ export class LeaseExtender {
     const { lease, heartbeat } = attachment;
     const now_ms = this.#options.clock.mono_ms();
     const beat_age_ms = Math.max(0, Math.round(now_ms - heartbeat.last_beat_ms));
-    const { note } = attachment;
-    const beat = { expires_in_ms: lease.lease_ms, beat_age_ms, beats: heartbeat.beats, at_least: true };
-    const request = { ...beat, within_ms: this.#options.within_ms ?? 0, ...note };
+    const { note, failed } = attachment;
+    const { extension_ms: expires_in_ms = lease.lease_ms, within_ms = 0 } = this.#options;
+    const beat = { expires_in_ms, beat_age_ms, beats: heartbeat.beats, at_least: true, failures: failed };
+    const request = { ...beat, within_ms, ...note };
     attachment.sending = true;
     attachment.unwritten = false;
     attachment.note = null;
@@ -170,13 +179,14 @@ export class LeaseExtender {
     this.#extensions += 1;
     attachment.failures = 0;
     attachment.due_ms = sent_ms + this.#options.interval_ms;
-    if (answer.cancel_requested) this.#options.onCancel?.(attachment.lease);
+    if (answer.cancel_requested) this.#options.onCancel?.(attachment.lease, answer.grace ?? null);
     this.#consider(attachment);
   }
 
   #failed(attachment: Attachment, error: unknown): void {
     attachment.unwritten = true;
     attachment.failures += 1;
+    attachment.failed += 1;
     attachment.due_ms = attachment.note_due_ms = this.#options.clock.mono_ms() + RETRY_MS;
     this.#options.onFailure?.(attachment.lease, error, attachment.failures);
     this.#consider(attachment);

@@ -23,10 +23,10 @@ export class Heartbeat {
     this.#record(this.#clock.mono_ms(), count);
   }
 
-  /** A beat that somebody else saw, `age_ms` ago; one older than the last is no news. */
+  /** A beat that somebody else saw and counted, `age_ms` ago; one older than the last is no news. */
   beatSeen(age_ms: number): void {
     const at_ms = this.#clock.mono_ms() - age_ms;
-    if (at_ms > this.#last_beat_ms) this.#record(at_ms, 1);
+    if (at_ms > this.#last_beat_ms) this.#record(at_ms, 0);
   }
 
   /** Milliseconds since the last beat, on the monotonic clock. */

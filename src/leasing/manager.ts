@@ -44,12 +44,16 @@ export interface RenewOptions {
   /** What the job says about itself; absent: nothing new. */
   progress?: number | null;
   message?: string | null;
+  /** Extensions that could not be written so far. */
+  failures?: number;
 }
 
 export interface ReleaseOptions {
   end: AttemptEnd;
   process?: ProcessIdentity | null;
   last_lines?: readonly string[];
+  /** When its program was over, by the store's clock; now, if not given. */
+  ended_at_ms?: number;
   /** The write may wait so long for others to share a commit with. */
   within_ms?: number;
   gaps?: Gaps | null;
@@ -115,17 +119,19 @@ export class LeaseManager {
 
   /** Ends the attempt. `stale` when the job is somebody else's by now: the result is kept as a checkpoint only. */
   async release(lease: Lease, options: ReleaseOptions): Promise<Release> {
-    for (;;) {
+    // Whether it was asked to stop in time is for the store to say, which knows when that was.
+    for (let asked = false; ; asked = true) {
       // What is written into the store is told by its clock, which need not be ours.
       const decided_at_ms = await this.store.now();
-      const change = this.#decide(lease, options.end, decided_at_ms);
+      const change = this.#decide(lease, options.end, decided_at_ms, asked);
       const request = {
         id: lease.job.id,
         token: lease.token,
         change,
+        ...(options.ended_at_ms === undefined ? {} : { ended_at_ms: options.ended_at_ms }),
         process: options.process ?? null,
         gaps: options.gaps ?? null,
-        audit: isWorthAuditing(options.end) ? this.#audit(lease, options) : null,
+        audit: isWorthAuditing(change.ended) ? this.#audit(lease, options) : null,
       };
       const [answer] = await this.store.settle([request], { within_ms: options.within_ms ?? 0 });
       assert(answer !== undefined, "a store answers every request");
@@ -135,10 +141,10 @@ export class LeaseManager {
     }
   }
 
-  #decide(lease: Lease, end: AttemptEnd, now_ms: number): Change {
+  #decide(lease: Lease, end: AttemptEnd, now_ms: number, asked: boolean): Change {
     const { job } = lease;
     assert(job.state.name === "running", "a granted job runs");
-    const cancel_requested_at_ms = lease.cancel_requested ? now_ms : null;
+    const cancel_requested_at_ms = asked ? now_ms : null;
     const state = { ...job.state, cancel_requested_at_ms };
     const event = { type: "settle", token: lease.token, end } as const;
     const change = transition({ ...job, state }, event, { now_ms, random: this.#options.random });

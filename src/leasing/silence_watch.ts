@@ -6,7 +6,7 @@
  */
 
 import type { Clock } from "../core/clock.ts";
-import { closingMargin, nextDuty } from "../core/silence.ts";
+import { closingMargin, nextDuty, silentAt } from "../core/silence.ts";
 import type { Duty } from "../core/silence.ts";
 import type { Heartbeat } from "./heartbeat.ts";
 import type { Lease } from "./lease.ts";
@@ -18,6 +18,8 @@ export interface SilenceWatchOptions {
   manager: LeaseManager;
   clock: Clock;
   timeout_ms: number | null;
+  /** What a beat adds; the lease, unless it is less. */
+  extension_ms?: number;
   /** How long a forced stop may take. */
   grace_ms: number;
 }
@@ -49,7 +51,6 @@ export class SilenceWatch {
   #asking = false;
   #over = false;
   #cancelTimer: (() => void) | null = null;
-  #cancelCover: (() => void) | null = null;
 
   constructor(options: SilenceWatchOptions, events: SilenceEvents) {
     this.#options = options;
@@ -61,28 +62,37 @@ export class SilenceWatch {
   }
 
   /** The job has been told to end: from here on only the fence counts, and the lease must cover the stop. */
-  stopping(grace_ms: number | null): void {
+  stopping(grace_ms: number): void {
     this.#stopping = true;
     this.#cover(grace_ms);
     this.#arm();
   }
 
+  /** How long it may be silent, counted from the last beat. */
+  get budget_ms(): number {
+    return silentAt(this.#budget()) - this.#options.heartbeat.last_beat_ms;
+  }
+
   end(): void {
     this.#over = true;
     this.#cancelTimer?.();
-    this.#cancelCover?.();
     this.#options.heartbeat.removeCallback(this.#onBeat);
   }
 
+  #budget() {
+    const { lease, heartbeat, extension_ms = lease.lease_ms } = this.#options;
+    const granted_until_ms = lease.granted_at.mono_ms + lease.lease_ms;
+    return { last_beat_ms: heartbeat.last_beat_ms, lease_ms: lease.lease_ms, extension_ms, granted_until_ms };
+  }
+
   #next(): { duty: Duty; at_ms: number } {
-    const { lease, heartbeat, clock } = this.#options;
+    const { lease, clock } = this.#options;
     const now_ms = clock.mono_ms();
     return nextDuty({
+      ...this.#budget(),
       now_ms,
-      last_beat_ms: heartbeat.last_beat_ms,
       deadline_ms: now_ms + lease.remaining(),
       timeout_at_ms: this.#timeout_at_ms,
-      lease_ms: lease.lease_ms,
       warned: this.#warned,
       closing_asked: this.#closing_asked,
       stopping: this.#stopping,
@@ -109,7 +119,7 @@ export class SilenceWatch {
   #correct(): void {
     const { lease, clock } = this.#options;
     if (lease.jumped() === 0) return;
-    const left_ms = lease.lease_ms - (clock.mono_ms() - this.#options.heartbeat.last_beat_ms);
+    const left_ms = silentAt(this.#budget()) - clock.mono_ms();
     if (left_ms > 0 && !this.#stopping) this.#extend(Math.ceil(left_ms));
   }
 
@@ -135,8 +145,8 @@ export class SilenceWatch {
       this.#events.halfSilent();
     } else if (duty === "ask_closing") {
       this.#closing_asked = true;
-      const { lease, grace_ms } = this.#options;
-      this.#extend(closingMargin(lease.lease_ms) + grace_ms + STOP_SLACK_MS);
+      const { lease, grace_ms, extension_ms = lease.lease_ms } = this.#options;
+      this.#extend(closingMargin(extension_ms) + grace_ms + STOP_SLACK_MS);
     } else this.#events.stop("silent");
     this.#arm();
   }
@@ -154,15 +164,8 @@ export class SilenceWatch {
     }
   }
 
-  #cover(grace_ms: number | null): void {
-    const { lease, clock } = this.#options;
-    if (grace_ms !== null) {
-      if (lease.remaining() < grace_ms + STOP_SLACK_MS) this.#extend(grace_ms + STOP_SLACK_MS);
-      return;
-    }
-    // No forced end was wanted, so the lease must live as long as the job takes.
-    this.#extend(lease.lease_ms);
-    this.#cancelCover = clock.after(lease.lease_ms / 3, () => this.#cover(null));
+  #cover(grace_ms: number): void {
+    if (this.#options.lease.remaining() < grace_ms + STOP_SLACK_MS) this.#extend(grace_ms + STOP_SLACK_MS);
   }
 
   #extend(expires_in_ms: number): void {

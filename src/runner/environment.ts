@@ -12,11 +12,14 @@ export interface JobVariables {
   /** The last progress checkpoint of earlier attempts. */
   checkpoint: string | null;
   output_path: string;
+  /** For \`lease beat\`: what a beat adds, and how often at the most. */
+  interval_ms: number;
+  extension_ms: number;
 }
 
 /** Null: the variable is not set, even if the worker has it. */
 export function jobVariables(about: JobVariables): Record<string, string | null> {
-  const { job, worker_id, store_url, store_id, checkpoint, output_path } = about;
+  const { job, worker_id, store_url, store_id, checkpoint, output_path, interval_ms, extension_ms } = about;
   return {
     LEASE_JOB_ID: String(job.id),
     LEASE_ATTEMPT: String(job.token),
@@ -29,6 +32,8 @@ export function jobVariables(about: JobVariables): Record<string, string | null>
     LEASE_WORKER_ID: worker_id,
     LEASE_CHECKPOINT: checkpoint,
     LEASE_OUTPUT: output_path,
+    LEASE_INTERVAL: `${interval_ms}ms`,
+    LEASE_EXTENSION: `${extension_ms}ms`,
   };
 }
 

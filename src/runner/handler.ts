@@ -79,10 +79,14 @@ export class HandlerRun implements JobRun {
     return this.#aborter.signal;
   }
 
-  stop(grace_ms: number | null, why: StopReason): void {
+  tell(why: StopReason): void {
     this.#abort(why);
-    const kill_at_ms = grace_ms === null ? Infinity : this.#clock.mono_ms() + grace_ms;
-    if (grace_ms === null || kill_at_ms >= this.#kill_at_ms) return;
+  }
+
+  stop(grace_ms: number, why: StopReason): void {
+    this.#abort(why);
+    const kill_at_ms = this.#clock.mono_ms() + grace_ms;
+    if (kill_at_ms >= this.#kill_at_ms) return;
     this.#kill_at_ms = kill_at_ms;
     this.#cancelKill?.();
     this.#cancelKill = this.#clock.after(grace_ms, () => this.#leave(LEFT_BEHIND));

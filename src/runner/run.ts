@@ -10,6 +10,7 @@ import { endOfChild, processText } from "../platform/machine.ts";
 import type { Child, SpawnOptions, Stream } from "../platform/platform.ts";
 import { GROUP_FENCE, type Fence } from "./fence.ts";
 import { groupLives } from "./group.ts";
+import { Pauses } from "./pauses.ts";
 import type { ResultFile } from "./result_file.ts";
 import { start } from "./start.ts";
 
@@ -41,8 +42,12 @@ export interface JobRun {
   readonly done: Promise<Outcome>;
   /** It is over by itself, though something of it may be left: what stops it now is not why it ended. */
   readonly exited: boolean;
-  /** Asks it to end, and ends it by force after the grace; null never does. Told again, the earlier end counts. */
-  stop(grace_ms: number | null, why: StopReason): void;
+  /** When it was, on the monotonic clock; the earliest that it may have been, where that can't be told. */
+  readonly exited_ms?: number | null;
+  /** It is to end, and is sent nothing: only what listens by itself hears of it. */
+  tell?(why: StopReason): void;
+  /** Asks it to end, and ends it by force after the grace. Told again, the earlier end counts. */
+  stop(grace_ms: number, why: StopReason): void;
   kill(why: StopReason): void;
 }
 
@@ -76,6 +81,7 @@ const MOST_LOOKS = (MOST_SECOND_LOOKS * SECOND_LOOK_MS) / LOOK_EVERY_MS;
 /** What the machine has too little of for the moment: another try may find it, so this is no verdict on the program. */
 const SCARCE: ReadonlySet<unknown> = new Set(["EMFILE", "ENFILE", "EAGAIN", "ENOMEM"]);
 
+const PAUSES = new Pauses();
 const NOT_YET = Promise.resolve("not yet" as const);
 
 export class ProgramRun implements JobRun {
@@ -86,7 +92,7 @@ export class ProgramRun implements JobRun {
   #fence = GROUP_FENCE;
   #child: Child | null = null;
   #stopped = false;
-  #exited = false;
+  #exited_ms: number | null = null;
   #kill_at_ms = Infinity;
   #killed = false;
   #cancelKill: (() => void) | null = null;
@@ -99,15 +105,19 @@ export class ProgramRun implements JobRun {
 
   /** Also where the runtime has not told us yet: after a pause of the worker other news may be heard first. */
   get exited(): boolean {
-    return this.#exited || (this.#child !== null && endOfChild(this.#child.pid) !== null);
+    return this.#exited_ms !== null || (this.#child !== null && endOfChild(this.#child.pid) !== null);
+  }
+
+  get exited_ms(): number | null {
+    return this.#exited_ms;
   }
 
   /** TERM to all of it, KILL after the grace. */
-  stop(grace_ms: number | null): void {
+  stop(grace_ms: number): void {
     if (!this.#stopped && this.#child !== null) this.#fence.ask(this.#child.pid);
     this.#stopped = true;
-    const kill_at_ms = grace_ms === null ? Infinity : this.#clock.mono_ms() + grace_ms;
-    if (grace_ms === null || kill_at_ms >= this.#kill_at_ms) return;
+    const kill_at_ms = this.#clock.mono_ms() + grace_ms;
+    if (kill_at_ms >= this.#kill_at_ms) return;
     this.#kill_at_ms = kill_at_ms;
     this.#cancelKill?.();
     this.#cancelKill = this.#clock.after(grace_ms, () => this.kill());
@@ -132,11 +142,13 @@ export class ProgramRun implements JobRun {
     }
     this.#child = child;
     this.#fence.started(child.pid, program.env);
+    PAUSES.begin();
     if (this.#killed) this.#fence.kill(child.pid);
     else if (this.#stopped) this.#fence.ask(child.pid);
     this.#events.started(child.pid, this.#fence);
     const exit = await this.#exitOf(child);
-    this.#exited = true;
+    this.#exited_ms = this.#clock.mono_ms() - PAUSES.doubt();
+    PAUSES.end();
     this.#over.resolve();
     if (this.#fence.lives(child.pid)) await this.#endLeftovers(child.pid, program.name, exit.exit_code === 0);
     this.#cancelKill?.();

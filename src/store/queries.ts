@@ -15,8 +15,8 @@ export interface Selection {
 export interface UnmetDependency {
   job: number;
   parent: number;
-  /** `success`: it has to complete. `any`: it has to end. */
-  kind: "success" | "any";
+  /** `success`: it has to complete. `any`: it has to end. `failure`: it has to fail. */
+  kind: "success" | "any" | "failure";
   state: StateName;
   /** When the parent got into that state, as far as it is known. */
   since_ms: number | null;

@@ -8,7 +8,7 @@
 
 import type { MachineTime } from "../core/clock.ts";
 import type { LeaseError } from "../core/errors.ts";
-import type { Job, NewJob, StateName } from "../core/job.ts";
+import type { Grace, Job, NewJob, StateName } from "../core/job.ts";
 import type { HistoryPoint, QueueTotal } from "../core/history.ts";
 import type { Gaps, Learned } from "../core/learning.ts";
 import type {
@@ -53,10 +53,13 @@ export interface Producer {
   /** The same for more jobs than fit in memory, seen by others at the end only. An error about a job has its `index`. */
   enqueueAll(batches: AsyncIterable<readonly NewJob[]>): Promise<BulkEnqueued>;
 
-  /** Waiting jobs end at once; running ones are asked to. */
-  cancel(ids: readonly number[], reason: string | null): Promise<CancelAnswer[]>;
+  /** Waiting jobs end at once; running ones are asked to. `grace`: of those, unless they have one of their own. */
+  cancel(ids: readonly number[], reason: string | null, grace?: Grace | null): Promise<CancelAnswer[]>;
 
-  /** A person's word: finished jobs become pending with all their retries. */
+  /**
+   * A person's word: finished jobs become pending with all their retries, or blocked while one that they wait for,
+   * perhaps another of these, is not satisfied.
+   */
   retry(ids: readonly number[]): Promise<RetryAnswer[]>;
 
   /** Paused queues are not acquired from; what runs goes on. */
@@ -93,7 +96,7 @@ export interface Holder {
   settle(requests: readonly SettleRequest[], options?: { within_ms: number }): Promise<SettleAnswer[]>;
 
   /** Of the jobs this holder runs, those it should stop. */
-  cancelRequests(holder: string): Promise<{ id: number; token: number }[]>;
+  cancelRequests(holder: string): Promise<CancelRequest[]>;
 
   saveWorker(worker: WorkerRecord): Promise<void>;
 }
@@ -295,6 +298,12 @@ export interface ExtendRequest {
   beats: number;
   /** For a beat: what another extension has got is kept if it is later. */
   at_least?: boolean;
+  /** With `at_least`: the end is moved only by so much or more; the beat counts all the same. */
+  interval_ms?: number;
+  /** The job itself beats: that counts beside what its worker sees, and it hears of a cancel by the answer. */
+  by_job?: boolean;
+  /** Extensions of this attempt that could not be written so far. */
+  failures?: number;
   /** So much of what has passed since the last grant or extension was only the clock being set. */
   jumped_ms?: number;
   progress?: number | null;
@@ -302,7 +311,20 @@ export interface ExtendRequest {
 }
 
 export type ExtendAnswer =
-  { status: "extended"; expires_at_ms: number; cancel_requested: boolean } | { status: "expired" | "conflict" };
+  | {
+      status: "extended";
+      expires_at_ms: number;
+      cancel_requested: boolean;
+      /** What the cancel says. */ grace?: Grace | null;
+    }
+  | { status: "expired" | "conflict" };
+
+export interface CancelRequest {
+  id: number;
+  token: number;
+  /** What the cancel says; null: nothing. */
+  grace: Grace | null;
+}
 
 export type ProcessNote = ProcessIdentity & Pick<SettleRequest, "id" | "token"> & { fence?: FenceKind };
 
@@ -310,6 +332,8 @@ export interface SettleRequest {
   id: number;
   token: number;
   change: Change;
+  /** When its program was over, by the store's clock: what was asked of it later was asked too late. Now, if not given. */
+  ended_at_ms?: number;
   /** The process that ran the attempt, where it was not noted before. */
   process: ProcessIdentity | null;
   /** What the error checkpoint says; null writes none. */
@@ -354,6 +378,6 @@ export interface CancelAnswer {
 
 export interface RetryAnswer {
   id: number;
-  status: "pending" | "not_finished" | "key_taken" | "unknown";
+  status: "pending" | "blocked" | "not_finished" | "key_taken" | "unknown";
   state: StateName | null;
 }

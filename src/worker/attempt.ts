@@ -7,10 +7,10 @@
  * gone before the end is written. Its slot is free as soon as it has ended; the settle is nobody's to wait for.
  */
 
-import { forcedGrace, intervalOf, type LeaseTimes } from "../core/calibration.ts";
+import { extensionOf, forcedGrace, type LeaseTimes } from "../core/calibration.ts";
 import { every, type Clock } from "../core/clock.ts";
 import { errorText, EXIT_CODES } from "../core/errors.ts";
-import type { Beat } from "../core/job.ts";
+import type { Beat, Grace } from "../core/job.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 import { RepeatedTrouble, type Level, type Report } from "../core/report.ts";
 import { fenceMargin } from "../core/silence.ts";
@@ -44,8 +44,8 @@ export interface AttemptOptions {
   /** What LEASE_STORE tells the job. */
   store_url: string;
   times: LeaseTimes;
-  /** Between TERM and KILL of a cancelled job; null never kills. */
-  kill_grace_ms: number | null;
+  /** Between TERM and KILL of a job that is stopped, where neither it nor the cancel says. */
+  kill_grace_ms: Grace;
   /** Goes before the job's own words. */
   handler?: readonly string[];
   /** Runs the jobs in this process, instead of their commands. */
@@ -96,7 +96,7 @@ export class Attempt {
   readonly #options: AttemptOptions;
   readonly #owner: AttemptOwner;
   readonly #beat: Beat;
-  readonly #interval_ms: number;
+  readonly #times: ReturnType<typeof extensionOf>;
   readonly #heartbeat: Heartbeat;
   readonly #gaps: BeatGaps | null;
   readonly #capture: LogCapture;
@@ -109,6 +109,9 @@ export class Attempt {
   #silence: SilenceWatch | null = null;
   #process: ProcessIdentity | null = null;
   #stop: (StopReason & { pause_ms?: number }) | null = null;
+  /** What the last cancel came to; null: there was none. */
+  #cancel_grace: Grace | null = null;
+  #ended_at_ms: number | null = null;
   #extending: Attached | null = null;
   readonly #cancelTimers: (() => void)[] = [];
 
@@ -119,7 +122,7 @@ export class Attempt {
     this.#options = options;
     this.#owner = owner;
     this.#beat = settings.beat ?? beat;
-    this.#interval_ms = intervalOf(lease.lease_ms, options.times);
+    this.#times = extensionOf(lease.lease_ms, settings, options.times);
     this.#heartbeat = new Heartbeat(clock, (error) => this.#say("error", `a callback failed: ${error}`));
     const learned = (settings.lease_ms ?? (learn ? "auto" : null)) === "auto";
     this.#gaps = learned ? new BeatGaps(this.#heartbeat, clock) : null;
@@ -146,13 +149,21 @@ export class Attempt {
     return this.#stop !== null;
   }
 
-  /** Somebody wants the job to end for good. */
-  cancel(): void {
-    if (this.lease.cancel_requested && this.#stop !== null) return;
-    this.lease.cancel_requested = true;
+  /** Somebody wants the job to end for good, and may have said how long that may take. One that has ended is let be. */
+  cancel(asked: Grace | null = null): void {
     if (this.#run?.exited === true) return;
-    if (this.#stop === null) this.#say("info", "cancel requested, stopping it");
-    this.#stopFor("cancelled", "cancelled", this.#options.kill_grace_ms);
+    const grace = this.lease.job.settings.grace_ms ?? asked ?? this.#options.kill_grace_ms;
+    if (grace === this.#cancel_grace) return;
+    const first = this.#cancel_grace === null && this.#stop === null;
+    this.#cancel_grace = grace;
+    this.lease.cancel_requested = true;
+    // It hears of it by `lease beat`, and goes on under its lease until it ends by itself; one that has not begun never does.
+    if (grace === "never" && this.#run !== null) {
+      if (first) this.#say("info", "cancel requested; its grace is never, so it is left to end by itself");
+      return this.#run.tell?.({ cause: "cancelled", why: "cancelled" });
+    }
+    if (first) this.#say("info", "cancel requested, stopping it");
+    this.#stopFor("cancelled", "cancelled", forcedGrace(grace));
   }
 
   /** The worker needs the slot: the job goes back to the queue. */
@@ -229,31 +240,38 @@ export class Attempt {
     const { manager } = this.#owner;
     const { lease } = this;
     const heartbeat = this.#heartbeat;
-    const grace_ms = forcedGrace(kill_grace_ms);
-    const { timeout_ms } = lease.job.settings;
+    const { timeout_ms, grace_ms: own_grace } = lease.job.settings;
+    const grace_ms = forcedGrace(own_grace, kill_grace_ms);
+    const { interval_ms, extension_ms } = this.#times;
     const extender = new LeaseExtender(manager, {
       clock,
-      interval_ms: this.#interval_ms,
+      interval_ms,
+      extension_ms,
       within_ms: this.#options.extend_within_ms ?? 0,
       onLost: (_lease, reason) => this.#lose(reason),
-      onCancel: () => this.cancel(),
+      onCancel: (_lease, grace) => this.cancel(grace),
       onFailure: (_lease, error, in_a_row) => this.#extensionFailed(error, in_a_row),
     });
     this.#extending = extender.attach(lease, heartbeat);
-    this.#silence = new SilenceWatch(
-      { lease, heartbeat, manager, clock, timeout_ms, grace_ms },
+    const silence = new SilenceWatch(
+      { lease, heartbeat, manager, clock, timeout_ms, extension_ms, grace_ms },
       {
-        halfSilent: () => this.#say("warn", silenceWarning(lease, heartbeat.elapsed(), this.#beat)),
-        stop: (cause) =>
+        halfSilent: () => this.#say("warn", silenceWarning(lease, silence, heartbeat.elapsed(), this.#beat)),
+        stop: (cause) => {
+          const silent_ms = heartbeat.elapsed();
           this.#stopFor(
             cause,
-            stoppedText(cause, lease, heartbeat.elapsed(), this.#tail.lastLine(), this.#beat),
+            stoppedText(cause, lease, silence, silent_ms, this.#tail.lastLine(), this.#beat),
             grace_ms,
-          ),
+          );
+        },
         lost: (why) => this.#lose(why),
       },
     );
+    this.#silence = silence;
     const outcome = await run.done;
+    // By the store's clock, when it was over: it may have taken a while to clear away what it left.
+    this.#ended_at_ms = Math.floor(lease.storeTime() - (clock.mono_ms() - (run.exited_ms ?? clock.mono_ms())));
     heartbeat.beat(0);
     this.#stopWatching();
     return outcome;
@@ -280,6 +298,7 @@ export class Attempt {
     const { clock } = this.#options;
     const options = {
       end,
+      ...(this.#ended_at_ms === null ? {} : { ended_at_ms: this.#ended_at_ms }),
       process: this.#process,
       last_lines: this.#tail.lines(LAST_LINES),
       within_ms: this.#owner.settleWithin(),
@@ -318,7 +337,7 @@ export class Attempt {
   #begun(): void {
     this.#heartbeat.beat(0);
     if (this.#beat !== "timer") return;
-    this.#cancelTimers.push(every(this.#options.clock, this.#interval_ms, () => this.#heartbeat.beat()));
+    this.#cancelTimers.push(every(this.#options.clock, this.#times.interval_ms, () => this.#heartbeat.beat()));
   }
 
   /** A worker that is stopped, or stuck, can't kill its job in time: somebody else does, unless told of a later end. */
@@ -346,7 +365,7 @@ export class Attempt {
     return this.#owner.printed?.(stream, bytes);
   }
 
-  #stopFor(cause: StopReason["cause"], why: string, grace_ms: number | null): void {
+  #stopFor(cause: StopReason["cause"], why: string, grace_ms: number): void {
     if (this.#stop?.cause === "lost" || this.#run?.exited === true) return;
     this.#stop ??= { cause, why };
     // Beats no longer count, or they would cut short the time that stopping was given.

@@ -32,9 +32,9 @@ export class CancelWatch {
 
   async #look(): Promise<void> {
     const requests = await this.#store.cancelRequests(this.#worker_id);
-    for (const { id, token } of requests) {
+    for (const { id, token, grace } of requests) {
       for (const attempt of this.#running) {
-        if (attempt.lease.job.id === id && attempt.lease.token === token) attempt.cancel();
+        if (attempt.lease.job.id === id && attempt.lease.token === token) attempt.cancel(grace);
       }
     }
   }

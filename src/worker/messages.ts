@@ -7,6 +7,7 @@ import type { Level } from "../core/report.ts";
 import { FAILURES_REPORTED } from "../leasing/extender.ts";
 import type { Lease } from "../leasing/lease.ts";
 import type { Release } from "../leasing/manager.ts";
+import type { SilenceWatch } from "../leasing/silence_watch.ts";
 import { NOT_STARTED } from "./acquire_ahead.ts";
 
 /** What it lacks, by what counts as a beat. */
@@ -17,13 +18,16 @@ const SILENT = {
   manual: "without `lease beat`, which is all that counts with --beat manual,",
 } as const satisfies Record<Beat, string>;
 
+/** How long it may be silent. */
+type Budget = Pick<SilenceWatch, "budget_ms">;
+
 /** Names the flags that would change it, because most silent jobs are healthy ones that were not described well. */
-export function silenceWarning({ lease_ms, job }: Lease, silent_ms: number, beat: Beat): string {
+export function silenceWarning({ job }: Lease, { budget_ms }: Budget, silent_ms: number, beat: Beat): string {
   // Most programs print into a pipe only when they have a few kilobytes together.
   const buffered = job.settings.pty || beat === "manual" ? "" : "--pty if its output is buffered, ";
   const stderr = beat === "stdout" ? "--beat output if it prints on stderr, " : "";
   return (
-    `${SILENT[beat]} for ${formatDuration(silent_ms)} of ${formatDuration(lease_ms)}, then it is stopped. ` +
+    `${SILENT[beat]} for ${formatDuration(silent_ms)} of ${formatDuration(budget_ms)}, then it is stopped. ` +
     `If that is normal for it: a longer --lease, ${stderr}${buffered}--beat timer, or \`lease beat\` in the job`
   );
 }
@@ -31,14 +35,15 @@ export function silenceWarning({ lease_ms, job }: Lease, silent_ms: number, beat
 /** Why the silence watch had it stopped. */
 export function stoppedText(
   cause: "silent" | "timeout",
-  { lease_ms, job }: Lease,
+  { job }: Lease,
+  { budget_ms }: Budget,
   silent_ms: number,
   last_line: string | null,
   beat: Beat,
 ): string {
   if (cause === "timeout") return `timeout after ${formatDuration(job.settings.timeout_ms ?? 0)}`;
   const said = last_line === null ? "nothing was printed" : `last line "${last_line}"`;
-  return `${SILENT[beat]} ${formatDuration(silent_ms)} of ${formatDuration(lease_ms)}, ${said}`;
+  return `${SILENT[beat]} ${formatDuration(silent_ms)} of ${formatDuration(budget_ms)}, ${said}`;
 }
 
 export function extensionText(error: unknown, in_a_row: number): [Level, string] {

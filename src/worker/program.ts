@@ -1,5 +1,6 @@
 /** The program of a granted job: its words, folder, environment, input and fence, as its worker starts it. */
 
+import { extensionOf } from "../core/calibration.ts";
 import type { Lease } from "../leasing/lease.ts";
 import { leftoverName } from "../recovery/leftovers.ts";
 import { jobEnvironment, jobVariables } from "../runner/environment.ts";
@@ -7,15 +8,16 @@ import { ResultFile } from "../runner/result_file.ts";
 import type { Program } from "../runner/run.ts";
 import type { AttemptOptions, AttemptOwner } from "./attempt.ts";
 
-type Told = Pick<AttemptOptions, "store_url" | "handler" | "foreground">;
+type Told = Pick<AttemptOptions, "times" | "store_url" | "handler" | "foreground">;
 
-export function programOf({ job, grant }: Lease, told: Told, owner: AttemptOwner): Program {
+export function programOf({ job, grant, lease_ms }: Lease, told: Told, owner: AttemptOwner): Program {
   const { store_url, handler = [], foreground } = told;
   const { store_id, scratch, fences, manager } = owner;
   const { worker_id } = manager;
   const { checkpoint } = grant;
   const result = new ResultFile(scratch, job.id, job.token);
-  const about = { job, worker_id, store_url, store_id, checkpoint, output_path: result.path };
+  const times = extensionOf(lease_ms, job.settings, told.times);
+  const about = { job, worker_id, store_url, store_id, checkpoint, output_path: result.path, ...times };
   return {
     ...foreground,
     argv: [...handler, ...job.argv],

@@ -1,7 +1,8 @@
 /** Cancel with real jobs: waiting ones end at once, running ones are asked, and nothing brings a cancelled one back. */
 
 import { describe, expect } from "bun:test";
-import { scenario, until } from "../support/process.ts";
+import { rmSync } from "node:fs";
+import { BINARY, scenario, until } from "../support/process.ts";
 import type { Site } from "../support/process.ts";
 
 const FOREVER = "while :; do echo tick; sleep 0.1; done";
@@ -97,6 +98,60 @@ describe("cancel of a running job", () => {
     expect(worker.stderr).not.toContain("lost its lease");
   });
 
+  scenario(
+    "wins over a job that ends well because `lease beat` told it: what waits for it does not run",
+    async (site) => {
+      const script = `echo go; until [ -e asked ]; do sleep 0.02; done; ${BINARY} beat; [ $? = 3 ] && exit 0; exit 9`;
+      for (const flags of [
+        ["--grace", "never"],
+        ["--grace", "1h"],
+      ]) {
+        const id = await site.script(flags, `trap "" TERM; ${script}`);
+        const child = await site.enqueue(["--after", String(id)], "true");
+        const worker = await site.workerReady();
+        await site.childOf(id);
+        expect((await site.run(["cancel", String(id)])).stdout).toBe(`${id} cancelling\n`);
+        await Bun.write(site.path("asked"), "");
+        const job = await site.reaches(id, "cancelled");
+        expect(job).toMatchObject({ cause: "cancelled", exit_code: 0 });
+        expect(await site.job(child)).toMatchObject({ state: "cancelled", attempts: 0 });
+        await worker.end();
+        rmSync(site.path("asked"));
+      }
+    },
+  );
+
+  scenario("waits for the end with --wait, and gives the grace that it names", async (site) => {
+    const id = await site.script([], DEAF);
+    await site.workerReady("--grace", "1h");
+    await site.childOf(id);
+    const asked_ms = performance.now();
+    const answer = await site.run(["cancel", String(id), "--grace", "1s", "--wait"]);
+    expect(answer).toMatchObject({ code: 0, stdout: `${id} cancelled\n` });
+    expect(performance.now() - asked_ms).toBeGreaterThan(1_000);
+    expect(site.processes(id)).toEqual([]);
+  });
+
+  scenario("and a retry of its task later runs a pipeline in order", async (site) => {
+    const log = (what: string) => ["-c", `echo ${what} >> order; [ ${what} != test ] || [ -e good ]`];
+    const enqueue = async (what: string, ...flags: string[]) => {
+      const { stdout } = await site.run(["enqueue", "-t", "rel", "--retry-on", "lost", ...flags, ...log(what)]);
+      return stdout.trim();
+    };
+    const build = await enqueue("build");
+    const test = await enqueue("test", "--after", build);
+    const deploy = await enqueue("deploy", "--after", test);
+    await site.worker("--until-empty", "-j", "4").ended;
+    expect(await site.job(Number(deploy))).toMatchObject({ state: "cancelled" });
+    await Bun.write(site.path("good"), "");
+    expect((await site.run(["retry", deploy])).stdout).toBe(`${deploy} blocked\n`);
+    expect((await site.run(["cancel", deploy])).code).toBe(0);
+    const again = await site.run(["retry", "--task", "rel", "--status", "failed,completed,cancelled"]);
+    expect(again.stdout).toBe(`${build} pending\n${test} blocked\n${deploy} blocked\n`);
+    await site.worker("--until-empty", "-j", "4").ended;
+    expect(site.lines("order")).toEqual(["build", "test", "build", "test", "deploy"]);
+  });
+
   scenario("loses to a job that had completed first", async (site) => {
     const id = await site.script([], "until [ -e stopped ]; do sleep 0.05; done; echo done > proof");
     const worker = await site.workerReady();
@@ -106,6 +161,8 @@ describe("cancel of a running job", () => {
     await site.written("proof", /done/);
     await until("the child is over", () => site.processes(id).length === 0);
     expect((await site.run(["cancel", String(id)])).stdout).toBe(`${id} cancelling\n`);
+    // Long enough to be told from a busy machine.
+    await Bun.sleep(300);
     worker.signal("SIGCONT");
     expect(await site.reaches(id, "completed")).toMatchObject({ cause: "success", exit_code: 0, attempts: 1 });
   });

@@ -51,6 +51,7 @@ export function acquireContract(test: StoreTest): void {
         lease_ms: 30_000,
         ended_at_ms: null,
         end: null,
+        extensions: { attempts: 0, failures: 0, refusals: 0 },
         beats: 0,
       });
       expect(started_at_ms).toBe(job.started_at_ms as number);

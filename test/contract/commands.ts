@@ -8,16 +8,19 @@ import { CAUSES, type Cause, type ShownState, STATE_NAMES } from "../../src/core
 import { SORTS, type ListQuery, type PruneQuery } from "../../src/store/queries.ts";
 import type { JobOverrides } from "../support/jobs.ts";
 
+/** By how recent they are, and how they have to end. */
+export type Parents = { recent: number; kind: "after" | "after_any" | "after_failed" }[];
+
 export type Command =
-  | { do: "enqueue"; jobs: JobOverrides[] }
+  | { do: "enqueue"; jobs: (JobOverrides & { parents: Parents })[] }
   | { do: "acquire"; holder: string; queues: string[] | null; task: string | null; count: number }
   | { do: "extend"; grant: number; expires_in_ms: number; beat_age_ms: number | null }
-  | { do: "settle"; grant: number; cause: Cause; informed: boolean }
+  | { do: "settle"; grant: number; cause: Cause; informed: boolean; ended_ago_ms: number }
   | { do: "checkpoint"; grant: number; text: string }
   | { do: "look"; grace_ms: number; dead_holders: string[] }
   | { do: "recover" }
   | { do: "cancel"; job: number; running: boolean; reason: string | null }
-  | { do: "retry"; job: number }
+  | { do: "retry"; jobs: number[] }
   | { do: "acquireOne"; holder: string; job: number }
   | { do: "prune"; query: PruneQuery & { limit: number } }
   | { do: "list"; query: ListQuery; behind: number | null; ids: number[] | null }
@@ -37,6 +40,8 @@ export function commandSequences(exact: boolean): fc.Arbitrary<Command[]> {
   const task = fc.constantFrom(null, null, "t");
   const recent = fc.nat({ max: 5 });
 
+  const kind = fc.constantFrom("after" as const, "after" as const, "after_any" as const, "after_failed" as const);
+  const parent = fc.record({ recent, kind });
   const jobs = fc
     .record({
       queue,
@@ -48,6 +53,10 @@ export function commandSequences(exact: boolean): fc.Arbitrary<Command[]> {
       retries: fc.integer({ min: 0, max: 2 }),
       retry_on: fc.constantFrom("any" as const, "any" as const, "lost" as const),
       lease_ms: fc.constantFrom(null, ...leases),
+      parents: fc.oneof(
+        { weight: 2, arbitrary: fc.constant<Parents>([]) },
+        { weight: 1, arbitrary: fc.array(parent, { maxLength: 2 }) },
+      ),
     })
     .map(({ retries, retry_on, lease_ms, ...rest }) => ({ ...rest, settings: { retries, retry_on, lease_ms } }));
 
@@ -72,7 +81,16 @@ export function commandSequences(exact: boolean): fc.Arbitrary<Command[]> {
         beat_age_ms: fc.constantFrom(null, 0, 1_000),
       }),
     ],
-    [4, command({ do: "settle", grant: recent, cause: fc.constantFrom(...CAUSES), informed: fc.boolean() })],
+    [
+      4,
+      command({
+        do: "settle",
+        grant: recent,
+        cause: fc.constantFrom(...CAUSES),
+        informed: fc.boolean(),
+        ended_ago_ms: fc.constantFrom(0, 5_000),
+      }),
+    ],
     [2, command({ do: "checkpoint", grant: recent, text: fc.string({ maxLength: 5 }) })],
     [
       2,
@@ -84,7 +102,7 @@ export function commandSequences(exact: boolean): fc.Arbitrary<Command[]> {
     ],
     [2, command({ do: "recover" })],
     [2, command({ do: "cancel", job: recent, running: fc.boolean(), reason: fc.constantFrom(null, "not needed") })],
-    [2, command({ do: "retry", job: recent })],
+    [3, command({ do: "retry", jobs: fc.array(recent, { minLength: 1, maxLength: 3 }) })],
     [2, command({ do: "acquireOne", holder: holders, job: recent })],
     [2, command({ do: "prune", query: prunes(exact) })],
     [

@@ -86,7 +86,21 @@ export function controlContract(test: StoreTest): void {
       await s.granted({}, { holder: "w1" });
       expect(await s.store.cancelRequests("w1")).toEqual([]);
       await s.store.cancel([mine.job.id, other.job.id], null);
-      expect(await s.store.cancelRequests("w1")).toEqual([{ id: mine.job.id, token: 1 }]);
+      expect(await s.store.cancelRequests("w1")).toEqual([{ id: mine.job.id, token: 1, grace: null }]);
+    });
+
+    test("tells the grace of the latest cancel that says one", async (s) => {
+      const { job } = await s.granted();
+      const asked = async () => only(await s.store.cancelRequests("w1")).grace;
+      await s.store.cancel([job.id], null);
+      expect(await asked()).toBeNull();
+      await s.store.cancel([job.id], null, "never");
+      expect(await asked()).toBe("never");
+      await s.store.cancel([job.id], null);
+      await s.store.cancel([job.id], null, 5_000);
+      expect(await asked()).toBe(5_000);
+      const beat = { id: job.id, token: 1, expires_in_ms: 60_000, beat_age_ms: 0, beats: 1 };
+      expect(await s.store.extend([beat])).toMatchObject([{ cancel_requested: true, grace: 5_000 }]);
     });
 
     test("names a job no longer once it has ended", async (s) => {

@@ -175,6 +175,115 @@ export function dependenciesContract(test: StoreTest): void {
       expect(await s.job(child)).toMatchObject({ state: { name: "cancelled" }, reason: "not needed" });
     });
 
+    test("waits for its parents again when it is retried, until they are satisfied", async (s) => {
+      const parent = await s.enqueueOne(ONCE);
+      const child = await s.enqueueOne({ after: [parent] });
+      await runNext(s, parent, "exit");
+      expect(await s.stateOf(child)).toBe("cancelled");
+      expect(await s.store.retry([child])).toEqual([{ id: child, status: "blocked", state: "cancelled" }]);
+      expect(await s.acquireIds({ count: 9 })).toEqual([]);
+      expect(await s.store.parents([child])).toMatchObject([{ parent, state: "failed" }]);
+      await s.store.retry([parent]);
+      await runNext(s, parent, "success");
+      await runNext(s, child, "success");
+      expect(await s.store.retry([child])).toEqual([{ id: child, status: "pending", state: "completed" }]);
+    });
+
+    test("runs in order with its parents when all of them are retried at once, in whatever order", async (s) => {
+      const build = await s.enqueueOne();
+      const check = await s.enqueueOne({ after: [build] });
+      const deploy = await s.enqueueOne({ after: [check], after_any: [build] });
+      const all = [build, check, deploy];
+      for (const id of all) await runNext(s, id, "success");
+      const answers = await s.store.retry([deploy, check, build]);
+      expect(answers.map(({ status }) => status)).toEqual(["blocked", "blocked", "pending"]);
+      for (const id of all) await runNext(s, id, "success");
+    });
+
+    test("is cancelled again when it was retried and the other fails once more", async (s) => {
+      const parent = await s.enqueueOne(ONCE);
+      const child = await s.enqueueOne({ after: [parent] });
+      await runNext(s, parent, "exit");
+      await s.store.retry([parent, child]);
+      await runNext(s, parent, "exit");
+      expect(await s.stateOf(child)).toBe("cancelled");
+    });
+
+    test("and was retried goes on waiting when another job comes to wait for the same failed one", async (s) => {
+      const parent = await s.finished("failed");
+      const child = await s.enqueueOne({ after: [parent] });
+      await s.store.retry([child]);
+      const another = await s.enqueueOne({ after: [parent] });
+      expect([await s.stateOf(child), await s.stateOf(another)]).toEqual(["blocked", "cancelled"]);
+    });
+
+    test("keeps the one that it waits for from being pruned", async (s) => {
+      const parent = await s.finished("failed");
+      const child = await s.enqueueOne({ after: [parent] });
+      await s.store.retry([child]);
+      const all = { older_than_ms: 0, states: ["failed"], limit: 9 } as const;
+      expect(await s.store.prune(all)).toBe(0);
+      await s.store.cancel([child], null);
+      expect(await s.store.prune(all)).toBe(1);
+    });
+
+    test("for a failure runs when that comes, and is cancelled when it can't come any more", async (s) => {
+      const failing = await s.enqueueOne(ONCE);
+      const [rescue, useless] = (await s.enqueue({ after_failed: [failing] }, { after: [failing] })) as [
+        number,
+        number,
+      ];
+      await runNext(s, failing, "exit");
+      expect([await s.stateOf(rescue), await s.stateOf(useless)]).toEqual(["pending", "cancelled"]);
+      await runNext(s, rescue, "success");
+      for (const [cause, how] of [
+        ["success", "completed"],
+        ["cancelled", "was cancelled"],
+      ] as const) {
+        const parent = await s.enqueueOne();
+        const child = await s.enqueueOne({ after_failed: [parent] });
+        await runNext(s, parent, cause);
+        const { state, reason } = await s.job(child);
+        expect([state.name, reason]).toEqual(["cancelled", `job ${parent}, which it waits for, ${how}`]);
+      }
+    });
+
+    test("for a task waits for every job that this has now, and not for itself or later ones", async (s) => {
+      const [one, two] = (await s.enqueue({ task: "t" }, { task: "t" })) as [number, number];
+      const child = await s.enqueueOne({ after_task: ["t"], task: "t" });
+      const later = await s.enqueueOne({ task: "t", delay_ms: 60_000 });
+      await runNext(s, one, "success");
+      expect(await s.stateOf(child)).toBe("blocked");
+      await runNext(s, two, "success");
+      expect([await s.stateOf(child), await s.stateOf(later)]).toEqual(["pending", "scheduled"]);
+    });
+
+    test("for a task that has no job is refused", async (s) => {
+      const error = await s.enqueueOne({ after_task: ["nobody"] }).catch((reason: unknown) => reason);
+      if (!(error instanceof LeaseError)) throw new Error(`expected a LeaseError, got ${String(error)}`);
+      expect([error.code, error.message]).toEqual(["dependency", "there is no job of task nobody to wait for"]);
+    });
+
+    test("is freed with very many others in several commits, between which beats are written", async (s) => {
+      const parent = await s.granted();
+      const beating = only(await s.enqueue({}));
+      const holder = only(await s.acquire());
+      expect(holder.job.id).toBe(beating);
+      const count = 20_000;
+      await s.enqueue(...Array.from({ length: count }, () => ({ after: [parent.job.id] })));
+      await s.settle(parent);
+      const [{ pending }, beat] = await Promise.all([
+        s.store.backlog({ queues: null, task: null }),
+        s.store.extend([{ id: beating, token: 1, expires_in_ms: LEASE_MS, beat_age_ms: 0, beats: 1 }]),
+      ]);
+      expect(beat).toMatchObject([{ status: "extended" }]);
+      expect(pending).toBeLessThan(count);
+      // Whoever acquires goes on with it, and has enough to do meanwhile.
+      expect(await s.acquireIds({ count: 3 })).toHaveLength(3);
+      await s.store.promote();
+      expect(await s.store.backlog({ queues: null, task: null })).toMatchObject({ pending: count - 3, waiting: 0 });
+    });
+
     test("waits again for one that a person retried before the other was satisfied", async (s) => {
       const first = await s.finished("completed");
       const second = await s.enqueueOne({ delay_ms: 5_000 });

@@ -66,7 +66,7 @@ const intents: fc.Arbitrary<Intent> = fc.oneof(
     weight: 1,
     arbitrary: fc.option(fc.constant("not needed")).map((reason): Intent => () => ({ type: "cancel", reason })),
   },
-  { weight: 3, arbitrary: fc.constant<Intent>(() => ({ type: "retry" })) },
+  { weight: 3, arbitrary: fc.boolean().map((waits): Intent => () => ({ type: "retry", waits })) },
 );
 
 const jobSettings: fc.Arbitrary<Partial<JobSettings>> = fc.record({

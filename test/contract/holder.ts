@@ -50,6 +50,45 @@ export function holderContract(test: StoreTest): void {
       expect((await s.job(grant.job.id)).last_beat_at_ms).toBe(last_beat_at_ms);
     });
 
+    test("by the job itself counts beside the worker's beats, and moves the end once per interval", async (s) => {
+      const grant = await s.granted();
+      const by_job = extension(grant, { beats: 0, at_least: true, by_job: true, interval_ms: 5_000 });
+      const beat = async () => {
+        const answer = only(await s.store.extend([by_job]));
+        return answer.status === "extended" ? answer.expires_at_ms : 0;
+      };
+      await s.passTime(2_000);
+      expect(await beat()).toBe(grant.expires_at_ms);
+      await s.passTime(3_000);
+      const now_ms = await s.store.now();
+      s.sameTime(await beat(), now_ms + LEASE_MS);
+      await s.store.extend([extension(grant, { beats: 4, at_least: true })]);
+      expect(only(await s.store.attempts(grant.job.id)).beats).toBe(6);
+      s.sameTime((await s.job(grant.job.id)).last_beat_at_ms, now_ms);
+      await s.settle(grant, end("success", { beats: 5 }));
+      expect(only(await s.store.attempts(grant.job.id)).beats).toBe(7);
+    });
+
+    test("is counted, with those that could not be written and those that were refused", async (s) => {
+      const { old, current } = await superseded(s);
+      await s.store.extend([extension(current), extension(old), extension(old)]);
+      await s.store.extend([extension(current, { failures: 3 })]);
+      await s.settle(current);
+      const [first, second] = await s.store.attempts(old.job.id);
+      expect(first?.extensions).toEqual({ attempts: 2, failures: 0, refusals: 2 });
+      expect(second?.extensions).toEqual({ attempts: 5, failures: 3, refusals: 0 });
+    });
+
+    test("by a job that hears of a cancel makes it a cancelled one, whenever it is said to have ended", async (s) => {
+      const grant = await s.granted();
+      const ended_at_ms = await s.store.now();
+      await s.passTime(1_000);
+      await s.store.cancel([grant.job.id], null);
+      await s.store.extend([extension(grant, { by_job: true })]);
+      const request = await s.ending(grant.job, end("success"), { ended_at_ms });
+      expect(await s.store.settle([request])).toEqual([{ status: "cancelling" }]);
+    });
+
     test("changes nothing but the lease and the beat", async (s) => {
       const grant = await s.granted();
       await s.store.extend([extension(grant)]);

@@ -5,7 +5,7 @@
  *   pending ──acquire──▶ running ──settle──▶ completed | scheduled (retry) | failed | cancelled | pending (returned)
  *   running ──recover──▶ pending | failed | cancelled        running ──extend──▶ running, later expiry
  *   blocked, scheduled, pending ──cancel──▶ cancelled        running ──cancel──▶ running, cancel requested
- *   completed, failed, cancelled ──retry──▶ pending
+ *   completed, failed, cancelled ──retry──▶ pending | blocked (it waits for others again)
  *
  * Nothing else happens to a job. Core decides settle and recover; the rest is what a store must come to by itself.
  */
@@ -29,7 +29,7 @@ export type LifeEvent =
   | { type: "acquire"; holder: string; lease_ms: number }
   | { type: "extend"; token: number; lease_ms: number }
   | { type: "cancel"; reason: string | null }
-  | { type: "retry" };
+  | { type: "retry"; waits?: boolean };
 
 export interface LifeChange extends Omit<Change, "ended"> {
   /** The end of the running attempt; null when none ended. */
@@ -70,7 +70,7 @@ export function happen(job: Job, event: LifeEvent, moment: Moment): LifeChange |
     case "retry":
       if (!isFinished(state)) return { refused: "wrong_state" };
       return change(job, {
-        state: { name: "pending", run_at_ms: now_ms },
+        state: event.waits === true ? { name: "blocked" } : { name: "pending", run_at_ms: now_ms },
         failures: 0,
         result: { cause: null, exit_code: null, error: null, output: null },
         reason: null,

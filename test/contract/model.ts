@@ -36,6 +36,7 @@ const ANSWERS = [
   "cancel cancelling",
   "cancel finished",
   "retry pending",
+  "retry blocked",
   "retry not_finished",
   "retry key_taken",
   "acquire one granted",

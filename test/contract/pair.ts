@@ -2,11 +2,11 @@
 
 import { expect } from "bun:test";
 import { LeaseError } from "../../src/core/errors.ts";
-import type { Job, NewJob } from "../../src/core/job.ts";
+import { WAITED_FOR, type Job, type NewJob } from "../../src/core/job.ts";
 import { isRefusal, transition } from "../../src/core/transition.ts";
 import type { AcquireRequest, RecoverRequest, Store } from "../../src/store/store.ts";
 import { end, newJob } from "../support/jobs.ts";
-import type { Command } from "./commands.ts";
+import type { Command, Parents } from "./commands.ts";
 import { Reference } from "./reference.ts";
 import { acquireRequest, only, type Opened } from "./subject.ts";
 
@@ -44,7 +44,7 @@ export class Pair {
   async #do(command: Command): Promise<void> {
     switch (command.do) {
       case "enqueue":
-        return this.#enqueue(command.jobs.map(newJob));
+        return this.#enqueue(command.jobs);
       case "acquire":
         await this.#acquire(command);
         return;
@@ -78,9 +78,7 @@ export class Pair {
           this.#same("cancel", status, this.#model.cancel(id, command.reason));
         });
       case "retry":
-        return this.#withJob(command.job, false, async (id) => {
-          this.#same("retry", only(await this.#store.retry([id])).status, this.#model.retry(id));
-        });
+        return this.#retry(command.jobs);
       case "acquireOne":
         return this.#withJob(command.job, false, async (job) => {
           const granted = await this.#acquire({ ...EVERYTHING, holder: command.holder, job });
@@ -119,8 +117,9 @@ export class Pair {
   }
 
   /** One batch by one: what a batch as a whole does is the suite's business. */
-  async #enqueue(jobs: readonly NewJob[]): Promise<void> {
-    for (const job of jobs) {
+  async #enqueue(asked: Extract<Command, { do: "enqueue" }>["jobs"]): Promise<void> {
+    for (const { parents, ...given } of asked) {
+      const job = newJob({ ...given, ...this.#parents(parents) });
       const plan = this.#model.plan(job);
       const answer = await this.#store.enqueue([job]).then(only, (error: unknown) => {
         if (error instanceof LeaseError) return error.code;
@@ -140,6 +139,27 @@ export class Pair {
     }
   }
 
+  /** Each of them in one way only. */
+  #parents(asked: Parents): Pick<NewJob, "after" | "after_any" | "after_failed"> {
+    const ids = { after: [] as number[], after_any: [] as number[], after_failed: [] as number[] };
+    const seen = new Set<number>();
+    for (const { recent, kind } of asked) {
+      const id = pick([...this.#model.jobs.keys()], recent);
+      if (id === undefined || seen.has(id)) continue;
+      seen.add(id);
+      ids[kind].push(id);
+    }
+    return ids;
+  }
+
+  async #retry(recent: readonly number[]): Promise<void> {
+    const known = [...this.#model.jobs.keys()];
+    const ids = [...new Set(recent.map((one) => pick(known, one) ?? 0))].filter((id) => id > 0);
+    const answers = await this.#store.retry(ids);
+    const expected = this.#model.retry(ids);
+    for (const [index, { status }] of answers.entries()) this.#same("retry", status, expected[index] ?? "nothing");
+  }
+
   async #acquire({ holder, queues, task, count, job: id }: Asked): Promise<number> {
     const one = id === undefined ? {} : { job: id };
     const request = acquireRequest({ holder, queues, task, count, lease_ms: 20_000, ...one });
@@ -155,14 +175,15 @@ export class Pair {
   }
 
   /** A worker decides by what it was granted or, when informed, by the job as it is now. */
-  async #settle(granted: Job, { cause, informed }: Extract<Command, { do: "settle" }>): Promise<void> {
+  async #settle(granted: Job, { cause, informed, ended_ago_ms }: Extract<Command, { do: "settle" }>): Promise<void> {
     const { id, token } = granted;
     const now = only(await this.#store.jobs([id]));
     const known = informed && now?.token === token && now.state.name === "running" ? now : granted;
-    const event = { type: "settle", token, end: end(cause) } as const;
+    const ended_at_ms = this.#model.now_ms - ended_ago_ms;
+    const event = { type: "settle", token, end: end(cause), ended_at_ms } as const;
     const change = transition(known, event, { now_ms: this.#model.now_ms, random: RANDOM });
     if (isRefusal(change)) throw new Error(`core refused to settle: ${change.refused}`);
-    const request = { id, token, change, process: null, audit: null };
+    const request = { id, token, change, ended_at_ms, process: null, audit: null };
     const answer = only(await this.#store.settle([request]));
     const said = answer.status === "stale" ? `stale, ${answer.reason}` : answer.status;
     this.#same("settle", said, this.#model.settle(request));
@@ -229,7 +250,8 @@ export class Pair {
     const view = (job: Job | null): unknown => {
       if (!job) return null;
       const { id, state, token, failures, result, run_at_ms } = job;
-      const reason = job.reason?.startsWith("replaced") ? "replaced" : job.reason;
+      const made_up = [/^replaced/, new RegExp(WAITED_FOR)].find((text) => text.test(job.reason ?? ""));
+      const reason = made_up === undefined ? job.reason : made_up.source;
       const inexact = this.#opened.slack_ms > 0;
       return { id, token, failures, result, reason, ...(inexact ? { state: state.name } : { state, run_at_ms }) };
     };

@@ -5,7 +5,7 @@
 
 import { expect } from "bun:test";
 import type { Cause, Job, NewJob } from "../../src/core/job.ts";
-import { isFinished, shownState } from "../../src/core/job.ts";
+import { isFinished, shownState, WAITED_FOR } from "../../src/core/job.ts";
 import { isRefusal } from "../../src/core/transition.ts";
 import type { ExpiredQuery, ListQuery, PruneQuery } from "../../src/store/queries.ts";
 import type * as Contract from "../../src/store/store.ts";
@@ -34,6 +34,8 @@ export class Reference {
   /** Of all jobs that ever were. */
   newest_id = 0;
   readonly #progress = new Map<number, string>();
+  /** Job → whom it waits for → in which states that may end. */
+  readonly #waits = new Map<number, Map<number, readonly string[]>>();
 
   /** What the batch would answer; null where an id is to be given out by the store. */
   plan(asked: NewJob): { id: number | null } | { error: "key_exists" } {
@@ -52,6 +54,34 @@ export class Reference {
     this.jobs.set(id, jobIn({ name, run_at_ms }, { id, queue, task, key, priority, settings, run_at_ms }));
     this.attempts.set(id, []);
     this.newest_id = id;
+    this.#link(id, asked);
+  }
+
+  #link(id: number, { after, after_any, after_failed }: NewJob): void {
+    const waits = new Map<number, readonly string[]>([
+      ...after_any.map((parent) => [parent, ["completed", "failed", "cancelled"]] as const),
+      ...after_failed.map((parent) => [parent, ["failed"]] as const),
+      ...after.map((parent) => [parent, ["completed"]] as const),
+    ]);
+    if (waits.size === 0) return;
+    this.#waits.set(id, waits);
+    this.jobs.set(id, { ...this.#get(id), state: { name: "blocked" } });
+    for (const parent of waits.keys()) this.#meet(id, parent);
+  }
+
+  /** What the end of one means for another that waits for it. */
+  #meet(id: number, parent: number): void {
+    const { name } = this.#get(parent).state;
+    if (!["completed", "failed", "cancelled"].includes(name)) return;
+    if (this.#waits.get(id)?.get(parent)?.includes(name) === true) this.#free(id);
+    else this.#apply(id, { type: "doom", reason: `job ${parent}${WAITED_FOR}${name}` });
+  }
+
+  /** If all that it waits for have ended as they should. */
+  #free(id: number): void {
+    const waits = [...(this.#waits.get(id) ?? [])];
+    const satisfied = waits.every(([parent, ends]) => ends.includes(this.jobs.get(parent)?.state.name ?? ends[0]!));
+    if (satisfied) this.#apply(id, { type: "unblock" });
   }
 
   acquire(request: Contract.AcquireRequest): { id: number; token: number; checkpoint: string | null }[] {
@@ -81,11 +111,12 @@ export class Reference {
     return refusal ? refusal.refused : asked ? "extended, cancel requested" : "extended";
   }
 
-  settle({ id, token, change }: Contract.SettleRequest): string {
+  settle({ id, token, change, ended_at_ms }: Contract.SettleRequest): string {
     if (!this.jobs.has(id)) return "stale, expired";
     const job = this.#get(id);
     const { ended } = change;
-    const outcome = happen(job, { type: "settle", token, end: ended }, this.#moment());
+    const event = { type: "settle", token, end: ended, ...(ended_at_ms === undefined ? {} : { ended_at_ms }) } as const;
+    const outcome = happen(job, event, this.#moment());
     if (isRefusal(outcome)) return `stale, ${outcome.refused}`;
     // The worker may not have known of a request to stop; only what comes to the same is taken from it.
     if (outcome.state.name !== change.state.name) return "cancelling";
@@ -125,10 +156,19 @@ export class Reference {
     return state.name === "running" ? "cancelling" : "cancelled";
   }
 
-  retry(id: number): string {
-    const { state, key } = this.#get(id);
-    if (isFinished(state) && this.#live(key)) return "key_taken";
-    return this.#apply(id, { type: "retry" }) ? "not_finished" : "pending";
+  retry(ids: readonly number[]): string[] {
+    const answers = ids.map((id) => {
+      const { state, key } = this.#get(id);
+      if (isFinished(state) && this.#live(key)) return "key_taken";
+      if (this.#apply(id, { type: "retry", waits: this.#waits.has(id) })) return "not_finished";
+      this.jobs.set(id, { ...this.#get(id), run_at_ms: this.now_ms });
+      return null;
+    });
+    return answers.map((answer, index) => {
+      const id = ids[index] as number;
+      if (answer === null) this.#free(id);
+      return answer ?? this.#get(id).state.name;
+    });
   }
 
   promote(): number {
@@ -146,6 +186,9 @@ export class Reference {
     const old = this.#all().flatMap((job) => {
       const { state } = job;
       if (!isFinished(state) || !states.includes(state.name) || state.finished_at_ms > before_ms) return [];
+      const isMissed = (id: number): boolean =>
+        this.#get(id).state.name === "blocked" && this.#waits.get(id)?.get(job.id)?.includes(state.name) === false;
+      if (this.#children(job.id).some(isMissed)) return [];
       if (queues?.includes(job.queue) === false || (task !== undefined && job.task !== task)) return [];
       return [{ id: job.id, finished_at_ms: state.finished_at_ms }];
     });
@@ -154,6 +197,8 @@ export class Reference {
       this.jobs.delete(id);
       this.attempts.delete(id);
       this.#progress.delete(id);
+      for (const waits of this.#waits.values()) waits.delete(id);
+      for (const [child, waits] of this.#waits) if (child === id || waits.size === 0) this.#waits.delete(child);
     }
     return gone.length;
   }
@@ -195,6 +240,10 @@ export class Reference {
     return { counts, retries };
   }
 
+  #children(parent: number): number[] {
+    return [...this.#waits].flatMap(([id, waits]) => (waits.has(parent) ? [id] : []));
+  }
+
   #all(): Job[] {
     return [...this.jobs.values()];
   }
@@ -229,6 +278,7 @@ export class Reference {
     const job = this.#get(id);
     const run_at_ms = "run_at_ms" in state ? state.run_at_ms : job.run_at_ms;
     this.jobs.set(id, { ...job, state, token, failures, result, reason, run_at_ms });
+    if (!isFinished(job.state) && isFinished(state)) for (const child of this.#children(id)) this.#meet(child, id);
     if (ended === null) return;
     const attempt = this.attempts.get(id)?.at(-1);
     expect(attempt).toMatchObject({ token, cause: null });

@@ -240,11 +240,38 @@ export function settleContract(test: StoreTest): void {
       expect(await s.acquireIds()).toEqual([]);
     });
 
-    test("completes the job if it had finished first", async (s) => {
+    test("completes or fails the job if it had come to that end first", async (s) => {
+      for (const [cause, state] of [
+        ["success", "completed"],
+        ["exit", "failed"],
+      ] as const) {
+        const grant = await s.granted({ settings: { retries: 0 } });
+        const ended_at_ms = await s.store.now();
+        await s.passTime(1_000);
+        await s.store.cancel([grant.job.id], "not needed");
+        const request = await s.ending(grant.job, end(cause), { ended_at_ms });
+        expect(await s.store.settle([request])).toEqual([{ status: "applied" }]);
+        expect(await s.stateOf(grant.job.id)).toBe(state);
+      }
+    });
+
+    test("is sent back when it would be tried again, however early it had ended", async (s) => {
       const grant = await s.granted();
+      await s.store.cancel([grant.job.id], null);
+      const request = await s.ending(grant.job, end("exit"), { ended_at_ms: 1 });
+      expect(await s.store.settle([request])).toEqual([{ status: "cancelling" }]);
+    });
+
+    test("is sent back when it succeeded after that", async (s) => {
+      const grant = await s.granted();
+      const child = await s.enqueueOne({ after: [grant.job.id] });
       await s.store.cancel([grant.job.id], "not needed");
-      expect(await s.settle(grant)).toEqual({ status: "applied" });
-      expect(await s.job(grant.job.id)).toMatchObject({ state: { name: "completed" }, reason: null });
+      await s.passTime(1_000);
+      expect(await s.settle(grant)).toEqual({ status: "cancelling" });
+      const asked = await s.job(grant.job.id);
+      expect(await s.store.settle([await s.ending(asked, end("success"))])).toEqual([{ status: "applied" }]);
+      expect(await s.job(asked.id)).toMatchObject({ state: { name: "cancelled" }, result: { cause: "cancelled" } });
+      expect(await s.stateOf(child)).toBe("cancelled");
     });
 
     test("is applied when the worker acknowledges the request", async (s) => {

@@ -29,7 +29,17 @@ export function textsContract(test: StoreTest): void {
       expect(
         only(
           await s.store.enqueue([
-            { ...grant.job, ...given, if_exists: "skip", run_at_ms: null, delay_ms: 0, after: [], after_any: [] },
+            {
+              ...grant.job,
+              ...given,
+              if_exists: "skip",
+              run_at_ms: null,
+              delay_ms: 0,
+              after: [],
+              after_any: [],
+              after_failed: [],
+              after_task: [],
+            },
           ]),
         ),
       ).toEqual({ id, created: false });

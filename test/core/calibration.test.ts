@@ -18,6 +18,7 @@ describe("calibrate", () => {
     expect(calibrate({})).toEqual({
       lease_ms: 300_000,
       interval_ms: 30_000,
+      extension_ms: 300_000,
       sweep_every_ms: 60_000,
       sweep_grace_ms: 60_000,
     });
@@ -27,6 +28,7 @@ describe("calibrate", () => {
     expect(calibrate({ lease_ms: 20_000 })).toEqual({
       lease_ms: 20_000,
       interval_ms: 2_000,
+      extension_ms: 20_000,
       sweep_every_ms: 4_000,
       sweep_grace_ms: 4_000,
     });
@@ -43,7 +45,13 @@ describe("calibrate", () => {
   });
 
   test("keeps what is given", () => {
-    const given = { lease_ms: 10_000, interval_ms: 4_999, sweep_every_ms: 1_000, sweep_grace_ms: 0 };
+    const given = {
+      lease_ms: 10_000,
+      interval_ms: 4_999,
+      extension_ms: 10_000,
+      sweep_every_ms: 1_000,
+      sweep_grace_ms: 0,
+    };
     expect(calibrate(given)).toEqual(given);
   });
 

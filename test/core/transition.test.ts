@@ -4,7 +4,7 @@
  */
 
 import { describe, expect, test } from "bun:test";
-import { CAUSES, type Job, type JobState } from "../../src/core/job.ts";
+import { CAUSES, type Job, type JobState, type Cause } from "../../src/core/job.ts";
 import { isRefusal, MAX_RETRIES_EXCEEDED, transition, type Change, type JobEvent } from "../../src/core/transition.ts";
 import { end, jobIn } from "../support/jobs.ts";
 
@@ -138,17 +138,16 @@ describe("a job that was asked to stop", () => {
   const asked = (overrides: Parameters<typeof jobIn>[1] = {}): Job =>
     jobIn(running({ cancel_requested_at_ms: 50 }), { token: 7, reason: "not needed", ...overrides });
 
-  test.each(CAUSES.filter((cause) => cause !== "success"))(
-    "is cancelled and never retried when its attempt ends by %p",
-    (cause) => {
-      const change = after(asked(), { type: "settle", token: 7, end: end(cause) });
-      expect(change).toMatchObject({
-        state: { name: "cancelled", ...FINISHED },
-        reason: "not needed",
-        ended: { cause },
-      });
-    },
-  );
+  const BY_ITSELF: ReadonlySet<Cause> = new Set(["success", "exit", "signal", "error"]);
+
+  test.each(CAUSES)("is cancelled and never retried when its attempt ends by %p", (cause) => {
+    const change = after(asked(), { type: "settle", token: 7, end: end(cause) });
+    expect(change).toMatchObject({
+      state: { name: "cancelled", ...FINISHED },
+      reason: "not needed",
+      ended: { cause: BY_ITSELF.has(cause) ? "cancelled" : cause },
+    });
+  });
 
   test.each(["expired", "lost"] as const)("is cancelled when it is recovered as %p", (cause) => {
     const change = after(asked(), { type: "recover", cause, grace_ms: 0 }, NOW_MS + 5_001);
@@ -156,7 +155,15 @@ describe("a job that was asked to stop", () => {
   });
 
   test("is completed if it had finished first", () => {
-    const change = after(asked(), { type: "settle", token: 7, end: end("success") });
+    const change = after(asked(), { type: "settle", token: 7, end: end("success"), ended_at_ms: 49 });
     expect(change).toMatchObject({ state: { name: "completed" }, reason: null, result: { cause: "success" } });
+    const late = after(asked(), { type: "settle", token: 7, end: end("success"), ended_at_ms: 50 });
+    expect(late).toMatchObject({ state: { name: "cancelled" }, result: { cause: "cancelled", exit_code: 0 } });
+  });
+
+  test("is failed if it had failed for good first, and is not retried if it had not", () => {
+    const failure = { type: "settle", token: 7, end: end("exit"), ended_at_ms: 49 } as const;
+    expect(after(asked({ settings: { retries: 0 } }), failure)).toMatchObject({ state: { name: "failed" } });
+    expect(after(asked({ settings: { retries: 1 } }), failure)).toMatchObject({ state: { name: "cancelled" } });
   });
 });

@@ -168,7 +168,7 @@ test("a lease is a time, or learned", () => {
 });
 
 test("a grace is a time, or never", () => {
-  expect(readValue(GRACE, "never", "--grace")).toBeNull();
+  expect(readValue(GRACE, "never", "--grace")).toBe("never");
   expect(readValue(GRACE, "10s", "--grace")).toBe(10_000);
   expect(readValue(GRACE, "0", "--grace")).toBe(0);
   expect(refusal(() => readValue(GRACE, "forever", "--grace"))).toContain("--grace");

@@ -63,6 +63,7 @@ describe("renew", () => {
       status: "extended",
       expires_at_ms: b.clock.wall_ms() + LEASE_MS - 2_000,
       cancel_requested: false,
+      grace: null,
     });
     expect(lease.remaining()).toBe(LEASE_MS - 2_000);
   });
@@ -146,11 +147,15 @@ describe("release", () => {
     expect(lease.cancel_requested).toBe(true);
   });
 
-  test("of a success completes the job though a cancel was requested", async (b) => {
+  test("of a success completes the job only if that came before a cancel was requested", async (b) => {
     const lease = await b.granted();
     await b.store.cancel([lease.job.id], null);
-    await b.manager.release(lease, { end: end("success") });
+    await b.manager.release(lease, { end: end("success"), ended_at_ms: b.clock.wall_ms() - 1 });
     expect(await b.stateOf(lease.job.id)).toBe("completed");
+    const other = await b.granted();
+    await b.store.cancel([other.job.id], null);
+    await b.manager.release(other, { end: end("success") });
+    expect(await b.stateOf(other.job.id)).toBe("cancelled");
   });
 
   test("of a returned job cancels it when a cancel was requested", async (b) => {

@@ -24,11 +24,14 @@ describe("what is said about a job", () => {
     store_url: "jobs.db",
     checkpoint: "page 3",
     output_path: "/tmp/output",
+    interval_ms: 2_000,
+    extension_ms: 20_000,
   };
 
   test("are its id, attempt, queue and what is known of it, as text", () => {
     expect(jobVariables(about)).toMatchObject({ LEASE_JOB_ID: "7", LEASE_ATTEMPT: "2", LEASE_TOKEN: "2" });
     expect(jobVariables(about)).toMatchObject({ LEASE_CHECKPOINT: "page 3", LEASE_KEY: "welcome" });
+    expect(jobVariables(about)).toMatchObject({ LEASE_INTERVAL: "2000ms", LEASE_EXTENSION: "20000ms" });
   });
 
   test("is none for what it has not", () => {

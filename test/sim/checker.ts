@@ -29,6 +29,8 @@ interface Known {
   succeeded: boolean;
   cancelled: boolean;
   progress: string | null;
+  /** Those that it waits for, with the states in which they may have ended. */
+  parents: ReadonlyMap<number, readonly string[]>;
   /** Tokens whose attempt has ended, by settle or by recovery. */
   ended: Set<number>;
 }
@@ -92,6 +94,8 @@ export class Checker {
       if (isFinished(was.state) && verb !== "retry" && !isDeepStrictEqual(was, job))
         object(6, `${verb} changed finished job ${id}`);
       if (!ran && runs && verb !== "acquire") object(4, `${verb} made job ${id} run`);
+      const waited = was.state.name === "blocked" || (verb === "retry" && isFinished(was.state));
+      if (waited && live && job.state.name !== "blocked") this.#mustBeFree(verb, id, after);
       if (ran && !runs && verb !== "settle" && verb !== "recover") object(6, `${verb} ended the attempt of job ${id}`);
     }
   }
@@ -108,8 +112,20 @@ export class Checker {
         succeeded: false,
         cancelled: false,
         progress: null,
+        parents: parentsOf(jobs[index]!),
         ended: new Set(),
       });
+      if (after.get(id)!.state.name !== "blocked") this.#mustBeFree("enqueue", id, after);
+    }
+  }
+
+  /** A job that may run now: all that it waits for have ended as they should. Cancelled is something else. */
+  #mustBeFree(verb: string, id: number, after: Jobs): void {
+    if (isFinished(after.get(id)!.state)) return;
+    for (const [parent, ends] of this.#of(id).parents) {
+      this.note("freed");
+      const { name } = after.get(parent)!.state;
+      if (!ends.includes(name)) object(14, `${verb} freed job ${id} while job ${parent} is ${name}`);
     }
   }
 
@@ -152,7 +168,7 @@ export class Checker {
   }
 
   #settled(write: Write, asked: readonly Contract.SettleRequest[], answers: readonly Contract.SettleAnswer[]): void {
-    for (const [index, { id, token, change }] of asked.entries()) {
+    for (const [index, { id, token, change, ended_at_ms = Infinity }] of asked.entries()) {
       const { status } = answers[index]!;
       this.note(`settle ${status}`);
       if (status !== "applied") {
@@ -163,9 +179,12 @@ export class Checker {
       if (was.state.name !== "running" || was.token !== token)
         object(5, `job ${id}: a settle with token ${token} of ${was.token}`);
       this.#end(write, id, token, change.ended?.cause === "returned");
-      const asked_to_stop = was.state.name === "running" && was.state.cancel_requested_at_ms !== null;
+      const asked_at_ms = was.state.name === "running" ? was.state.cancel_requested_at_ms : null;
       const { name } = write.after.get(id)!.state;
-      if (asked_to_stop && name !== "completed" && name !== "cancelled")
+      const ended_first =
+        (name === "completed" || name === "failed") && asked_at_ms !== null && ended_at_ms < asked_at_ms;
+      if (ended_first) this.note("ended before the cancel");
+      if (asked_at_ms !== null && name !== "cancelled" && !ended_first)
         object(11, `cancelled job ${id} became ${name}`);
     }
   }
@@ -213,7 +232,7 @@ export class Checker {
   #retried({ before }: Write, answers: readonly Contract.RetryAnswer[]): void {
     for (const { id, status } of answers) {
       this.note(`retry ${status}`);
-      if (status !== "pending") continue;
+      if (status !== "pending" && status !== "blocked") continue;
       if (!isFinished(before.get(id)!.state)) object(6, `job ${id} was retried before it had ended`);
       Object.assign(this.#of(id), { attempts: 0, returned: 0, succeeded: false, cancelled: false });
     }
@@ -237,6 +256,14 @@ export class Checker {
   #of(id: number): Known {
     return this.#known.get(id) ?? object(2, `nobody enqueued job ${id}`);
   }
+}
+
+function parentsOf({ after, after_any, after_failed }: NewJob): ReadonlyMap<number, readonly string[]> {
+  return new Map<number, readonly string[]>([
+    ...after_any.map((id) => [id, ["completed", "failed", "cancelled"]] as const),
+    ...after_failed.map((id) => [id, ["failed"]] as const),
+    ...after.map((id) => [id, ["completed"]] as const),
+  ]);
 }
 
 function unchanged({ before, after }: Write, id: number, what: string): void {

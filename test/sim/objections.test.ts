@@ -152,6 +152,19 @@ describe("a simulation of something broken fails", () => {
   );
 
   objects(
+    "a retried job that does not wait for its parents",
+    broken((store) => ({
+      retry: async (ids) => {
+        const answers = await store.retry(ids);
+        for (const { id } of answers)
+          behindItsBack(store, "UPDATE jobs SET state = 'pending' WHERE id = ?1 AND state = 'blocked'", id);
+        return answers;
+      },
+    })),
+    /^\(14\) retry freed job/,
+  );
+
+  objects(
     "a grant of a job that runs",
     broken((store, eye) => ({
       acquire: async (request) => {

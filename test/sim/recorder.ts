@@ -21,6 +21,7 @@ const WRITES: ReadonlySet<string> = new Set([
   "retry",
   "saveWorker",
   "noteRecovery",
+  "noticeClockJump",
   "promote",
   "trimCheckpoints",
 ]);

@@ -60,6 +60,10 @@ describe("whatever goes wrong with workers, sweeps, clocks and the store", () =>
       "cancel finished",
       "retry pending",
       "retry key_taken",
+      "retry blocked",
+      "freed",
+      "ended before the cancel",
+      "gave up what waited",
     ];
     expect(wanted.filter((what) => (seen[what] ?? 0) === 0)).toEqual([]);
   });

@@ -97,7 +97,10 @@ async function act(world: World, action: keyof typeof WEIGHTS): Promise<void> {
       for (const sweep of together) void sweep.scan().catch(() => {});
     },
     cancel: () => (ids.length > 0 ? store.cancel([chance.pick(ids)], null) : null),
-    retry: () => (ids.length > 0 ? store.retry([chance.pick(ids)]) : null),
+    retry: () => {
+      const some = ids.filter(() => chance.of(0.3));
+      return ids.length > 0 ? store.retry([...new Set([chance.pick(ids), ...some.toReversed()])]) : null;
+    },
     freeze: () => freeze(world, alive),
     hang: () => hang(world, alive),
     thaw: () => world.workers.forEach(({ process }) => process.thaw()),
@@ -109,8 +112,12 @@ async function act(world: World, action: keyof typeof WEIGHTS): Promise<void> {
   await actions[action]();
 }
 
-function anyJob({ chance }: World): JobOverrides {
+function anyJob({ chance, recorder }: World): JobOverrides {
+  const ids = [...recorder.jobs.keys()];
+  const waits = ids.length > 0 && chance.of(0.35);
+  const kind = chance.pick(["after", "after", "after_any", "after_failed"] as const);
   return {
+    ...(waits ? { [kind]: [...new Set([chance.pick(ids), chance.pick(ids)])] } : {}),
     key: chance.of(0.5) ? chance.pick(["k", "l"]) : null,
     if_exists: "skip",
     priority: chance.between(0, 2),
@@ -189,6 +196,18 @@ async function peace(world: World): Promise<void> {
   await bringToAnEnd(world);
 }
 
+/** A job that was retried, and waits for one that has ended otherwise and is not retried, waits for a person. */
+async function giveUpBlocked(world: World): Promise<void> {
+  const unfinished = [...world.recorder.jobs.values()].filter(({ state }) => !isFinished(state));
+  const blocked = unfinished.filter(({ state }) => state.name === "blocked");
+  if (blocked.length === 0 || blocked.length < unfinished.length) return;
+  world.recorder.checker.note("gave up what waited");
+  await world.store.cancel(
+    blocked.map(({ id }) => id),
+    null,
+  );
+}
+
 async function bringToAnEnd(world: World): Promise<void> {
   await world.addWorker();
   const worker = world.workers.at(-1)!;
@@ -197,6 +216,7 @@ async function bringToAnEnd(world: World): Promise<void> {
     for (const task of worker.tasks) task.finish("success");
     await world.quiet();
     if ([...world.recorder.jobs.values()].every(({ state }) => isFinished(state))) return;
+    await giveUpBlocked(world);
     const due_ms = await world.store.nextDue();
     if (due_ms !== null) await world.clock.advance(Math.max(0, due_ms - world.clock.wall_ms()));
     await world.quiet();

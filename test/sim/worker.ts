@@ -155,14 +155,14 @@ export class SimTask {
     this.#child = "dead";
     this.#detach();
     this.#silence.end();
-    void this.#settle(cause).then(() => this.worker.tasks.delete(this));
+    void this.#settle(cause, this.worker.process.clock.wall_ms()).then(() => this.worker.tasks.delete(this));
   }
 
   /** As an attempt does: tried again while the lease lasts. */
-  async #settle(cause: Cause): Promise<void> {
+  async #settle(cause: Cause, ended_at_ms: number): Promise<void> {
     for (let delay_ms = 50; ; delay_ms *= 2) {
       try {
-        await this.worker.manager.release(this.lease, { end: end(cause) });
+        await this.worker.manager.release(this.lease, { end: end(cause), ended_at_ms });
         return;
       } catch {
         if (this.lease.remaining() < delay_ms) return;

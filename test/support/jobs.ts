@@ -30,6 +30,8 @@ export function newJob(overrides: JobOverrides = {}): NewJob {
     delay_ms: 0,
     after: [],
     after_any: [],
+    after_failed: [],
+    after_task: [],
     ...overrides,
     settings: settings(overrides.settings),
   };

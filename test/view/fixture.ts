@@ -61,6 +61,7 @@ export function attempt(overrides: Partial<AttemptRecord> = {}): AttemptRecord {
     ended_at_ms: null,
     end: null,
     beats: 211,
+    extensions: { attempts: 0, failures: 0, refusals: 0 },
     ...overrides,
   };
 }

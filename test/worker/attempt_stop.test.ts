@@ -1,4 +1,5 @@
 import { describe, expect } from "bun:test";
+import { writeFileSync } from "node:fs";
 import { LEASE_MS } from "../leasing/fixture.ts";
 import { groupLives } from "../../src/runner/group.ts";
 import { eventually } from "../runner/fixture.ts";
@@ -116,15 +117,45 @@ describe("a job that is cancelled", () => {
     expect(await b.stateOf(id)).toBe("cancelled");
   });
 
-  test("is never killed when the worker's grace says so, and keeps its lease for as long as it takes", async (b) => {
-    const patient = script("trap 'echo asked' TERM; echo go; while :; do sleep 0.01; done");
-    const { attempt, id, lease, printed } = await started(b, patient, { kill_grace_ms: null });
-    const group = await groupOf(b, id);
+  test("is sent nothing when the grace is never, keeps its lease, and is cancelled when it ends by itself", async (b) => {
+    const patient = script(`trap 'echo asked' TERM; echo go; while [ ! -e ${b.file("end")} ]; do sleep 0.01; done`);
+    const job = { ...patient, settings: { beat: "timer" as const } };
+    const { attempt, id, lease } = await started(b, job, { kill_grace_ms: "never" });
+    await b.store.cancel([id], null);
     attempt.cancel();
-    await printed("go\nasked\n".length);
     await b.pass(LEASE_MS * 5);
-    expect([groupLives(group), lease.remaining() > 0]).toEqual([true, true]);
-    attempt.kill();
+    expect([attempt.stopping, lease.remaining() > 0]).toEqual([false, true]);
+    writeFileSync(b.file("end"), "");
+    await b.passUntil(attempt.settled, 20);
+    expect(await b.job(id)).toMatchObject({
+      state: { name: "cancelled" },
+      result: { cause: "cancelled", exit_code: 0 },
+    });
+    expect(await b.logOf(id)).toBe("go\n");
+  });
+
+  for (const [whose, settings, asked, expected_ms] of [
+    ["its own", { grace_ms: 1_000 }, 9_000, 1_000],
+    ["the cancel's", {}, 2_000, 2_000],
+    ["the worker's", {}, null, 5_000],
+  ] as const) {
+    test(`is given ${whose} grace`, async (b) => {
+      const { attempt, id } = await started(b, { ...STUBBORN, settings }, { kill_grace_ms: 5_000 });
+      const group = await groupOf(b, id);
+      attempt.cancel(asked);
+      await b.pass(expected_ms - 100);
+      expect(groupLives(group)).toBe(true);
+      await b.pass(100);
+      await attempt.settled;
+      expect(await b.stateOf(id)).toBe("cancelled");
+    });
+  }
+
+  test("is killed at once by a second cancel that says so", async (b) => {
+    const { attempt, id } = await started(b, STUBBORN, { kill_grace_ms: "never" });
+    attempt.cancel();
+    expect(attempt.stopping).toBe(false);
+    attempt.cancel(0);
     await b.passUntil(attempt.settled, 20);
     expect(await b.stateOf(id)).toBe("cancelled");
   });

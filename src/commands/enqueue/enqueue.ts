@@ -86,6 +86,6 @@ export default command({
 });
 
 /** Then one of them may have ended already in a way that this one can't live with. */
-function waitsForOthers({ after, after_any }: NewJob): boolean {
-  return after.length + after_any.length > 0;
+function waitsForOthers({ after, after_any, after_failed, after_task }: NewJob): boolean {
+  return [after, after_any, after_failed, after_task].some(({ length }) => length > 0);
 }

@@ -12,6 +12,7 @@ export const KINDS = [
   "checkpoints",
   "logs",
   "dependencies",
+  "freeing",
   "queues",
   "learned",
   "history",
@@ -42,17 +43,20 @@ export const SHAPES: Readonly<Record<Kind, Shape>> = {
     1,
     `id:int state queue priority:int run_at_ms:int token:int failures:int retries:int lease_ms:int holder
     expires_at_ms:int cancel_requested_at_ms:int created_at_ms:int started_at_ms:int finished_at_ms:int
-    last_beat_at_ms:int task key argv cwd settings env progress:real message cause exit_code:int error output reason`,
+    last_beat_at_ms:int task key argv cwd settings env progress:real message cause exit_code:int error output reason
+    cancel_grace_ms:int cancel_told_at_ms:int`,
   ),
   inputs: shape(1, "job_id:int data:bytes"),
   attempts: shape(
     2,
     `job_id:int attempt:int worker host boot_id pid:int pid_started:int lease_ms:int started_at_ms:int ended_at_ms:int
-    cause exit_code:int signal error last_line beats:int fence cpu_ms:int memory_bytes:int`,
+    cause exit_code:int signal error last_line beats:int fence cpu_ms:int memory_bytes:int self_beats:int extensions:int
+    extension_failures:int extension_refusals:int`,
   ),
   checkpoints: shape(1, "id:int job_id:int task kind token:int at_ms:int text"),
   logs: shape(3, "job_id:int attempt:int start:int bytes:int data:bytes"),
   dependencies: shape(2, "job_id:int parent_id:int kind"),
+  freeing: shape(1, "parent_id:int behind_id:int"),
   queues: shape(1, "name paused_at_ms:int"),
   learned: shape(1, "subject runs:int gaps lease_ms:int"),
   history: shape(

@@ -1,8 +1,9 @@
 /** Waiting jobs end at once, with those that wait for them; running ones are asked to. */
 
-import type { StateName } from "../../core/job.ts";
+import type { Grace, StateName } from "../../core/job.ts";
+import { graceColumn, toGrace } from "../shared/columns.ts";
 import { cancelAnswer } from "../shared/verdicts.ts";
-import type { CancelAnswer } from "../store.ts";
+import type { CancelAnswer, CancelRequest } from "../store.ts";
 import { freeChildren } from "./dependencies.ts";
 import { byId, idsOf } from "./session/arrays.ts";
 import type { Connection } from "./session/session.ts";
@@ -11,7 +12,8 @@ import { SQL } from "./statements.ts";
 const CANCEL = `UPDATE lease.jobs SET state = 'cancelled', finished_at_ms = (SELECT lease.now_ms()), reason = $2
   WHERE id = ANY ($1::bigint[]) AND state IN ('blocked', 'scheduled', 'pending') RETURNING id`;
 const REQUEST_CANCEL = `UPDATE lease.jobs SET reason = coalesce(reason, $2),
-    cancel_requested_at_ms = coalesce(cancel_requested_at_ms, (SELECT lease.now_ms()))
+    cancel_requested_at_ms = coalesce(cancel_requested_at_ms, (SELECT lease.now_ms())),
+    cancel_grace_ms = coalesce($3::bigint, cancel_grace_ms)
   WHERE id = ANY ($1::bigint[]) AND state = 'running'`;
 
 /** Answers which of them were waiting and are cancelled now. */
@@ -20,16 +22,22 @@ export async function cancelWaiting(db: Connection, ids: readonly number[], reas
   return idsOf(rows);
 }
 
-export async function cancel(db: Connection, ids: readonly number[], reason: string | null): Promise<CancelAnswer[]> {
+export async function cancel(
+  db: Connection,
+  ids: readonly number[],
+  reason: string | null,
+  grace: Grace | null = null,
+): Promise<CancelAnswer[]> {
   const rows = await db.query(SQL.lockJobs, [ids]);
   const before = byId(rows);
   const cancelled = await cancelWaiting(db, ids, reason);
-  await db.query(REQUEST_CANCEL, [ids, reason]);
+  await db.query(REQUEST_CANCEL, [ids, reason, graceColumn(grace)]);
   await freeChildren(db, cancelled);
   const gone = new Set(cancelled);
   return ids.map((id) => cancelAnswer(id, (before.get(id)?.["state"] ?? null) as StateName | null, gone.has(id)));
 }
 
-export async function cancelRequests(db: Connection, holder: string): Promise<{ id: number; token: number }[]> {
-  return (await db.query(SQL.cancelRequests, [holder])) as { id: number; token: number }[];
+export async function cancelRequests(db: Connection, holder: string): Promise<CancelRequest[]> {
+  const rows = await db.query<{ id: number; token: number; cancel_grace_ms: unknown }>(SQL.cancelRequests, [holder]);
+  return rows.map(({ id, token, cancel_grace_ms }) => ({ id, token, grace: toGrace(cancel_grace_ms) }));
 }

@@ -2,6 +2,7 @@
 
 import type { WorkerRecord } from "../../core/records.ts";
 import type { SqlRow } from "../../platform/platform.ts";
+import { toGrace } from "../shared/columns.ts";
 import { WORKER_COLUMNS, workerColumns } from "../shared/rows.ts";
 import { lossOf } from "../shared/verdicts.ts";
 import type { CheckpointAnswer, CheckpointRequest, ExtendAnswer, ExtendRequest, ProcessNote } from "../store.ts";
@@ -24,17 +25,26 @@ export async function extend(db: Connection, timed: readonly TimedExtend[], now_
       expires_in_ms: Math.round(request.expires_in_ms),
       beat_age_ms: beat_age_ms === null ? null : Math.round(beat_age_ms + waited_ms),
       at_least: beat_age_ms !== null && request.at_least === true,
+      interval_ms: Math.round(request.interval_ms ?? 0),
+      by_job: request.by_job === true,
     };
   });
   const rows = await SQL.extend.run(db, aged);
   const extended = new Map(rows.map((row) => [(row["n"] as number) - 1, row]));
   const refused = aged.filter((_, index) => !extended.has(index));
   const current = await fences(db, refused);
+  const told = aged.map(({ id, token, by_job, failures = 0 }, index) => {
+    const is_extended = extended.has(index);
+    return { id, token, failures, self_beats: by_job && is_extended ? 1 : 0, refusals: is_extended ? 0 : 1 };
+  });
+  const counted = told.filter(({ failures, self_beats, refusals }) => failures + self_beats + refusals > 0);
+  if (counted.length > 0) await SQL.countExtensions.run(db, counted);
   return aged.map(({ id, token }, index) => {
     const row = extended.get(index);
     if (row === undefined) return { status: lossOf(current.get(id), token) };
     const expires_at_ms = row["expires_at_ms"] as number;
-    return { status: "extended", expires_at_ms, cancel_requested: row["cancel_requested_at_ms"] !== null };
+    const cancel_requested = row["cancel_requested_at_ms"] !== null;
+    return { status: "extended", expires_at_ms, cancel_requested, grace: toGrace(row["cancel_grace_ms"]) };
   });
 }
 

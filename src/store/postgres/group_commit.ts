@@ -15,6 +15,7 @@ import type {
   SettleRequest,
 } from "../store.ts";
 import { PROMOTE_LIMIT, acquire, promote, type Acquired } from "./acquire.ts";
+import { freeSome } from "./dependencies.ts";
 import { extend, inRounds, noteProcess, type TimedExtend } from "./extend.ts";
 import { appendLogs } from "./logs.ts";
 import type { Session } from "./session/session.ts";
@@ -162,7 +163,7 @@ async function acquireSound(
 ): Promise<Grant[]> {
   const grants: Grant[] = [];
   while (grants.length < request.count) {
-    const found = await acquireSome(run, { ...request, count: request.count - grants.length }, newNumber());
+    const found = await acquireSome(run, ends, { ...request, count: request.count - grants.length }, newNumber());
     grants.push(...found.grants);
     if (found.damaged.length === 0) break;
     try {
@@ -177,12 +178,20 @@ async function acquireSound(
 }
 
 /** `number` names this call, so that one whose answer was lost can be told again. */
-async function acquireSome(run: Session["run"], request: AcquireRequest, number: number): Promise<Acquired> {
+async function acquireSome(
+  run: Session["run"],
+  ends: EndWriter,
+  request: AcquireRequest,
+  number: number,
+): Promise<Acquired> {
+  let freeing = false;
   for (let due_first = true; ;) {
     const acquired = await run((db, again) => acquire(db, request, { number, due_first, again }));
-    if (acquired !== null) return acquired;
+    // The next in turn may be one that has not been told yet that it is free.
+    if (acquired !== null && (!freeing || acquired.grants.length + acquired.damaged.length > 0)) return acquired;
     // When others are at it already, their promotions count as not yet there.
-    if ((await run(promote)) < PROMOTE_LIMIT) due_first = false;
+    if (acquired === null && (await run(promote)) < PROMOTE_LIMIT) due_first = false;
+    freeing = await ends.transaction(freeSome);
   }
 }
 

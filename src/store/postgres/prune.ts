@@ -5,6 +5,7 @@
 
 import type { StateName } from "../../core/job.ts";
 import type { PruneQuery } from "../queries.ts";
+import { SATISFIED } from "../shared/columns.ts";
 import { LAST_TRIM } from "../shared/facts.ts";
 import { trimFrom } from "../shared/verdicts.ts";
 import { select } from "./read.ts";
@@ -13,10 +14,16 @@ import { toList } from "./session/arrays.ts";
 import type { Connection } from "./session/session.ts";
 import { SQL } from "./statements.ts";
 
+/** A job that has ended otherwise than another waits for is needed until that runs, or can't: it may yet be retried. */
+const NOT_AWAITED = `NOT (jobs.awaited AND EXISTS (SELECT 1 FROM lease.dependencies AS d
+  JOIN lease.jobs AS child ON child.id = d.job_id WHERE d.parent_id = jobs.id AND child.state = 'blocked'
+    AND NOT ${SATISFIED.replaceAll("parent.", "jobs.")}))`;
+
 function old({ states, older_than_ms, ...selection }: PruneQuery) {
   const only = select(selection);
   only.add("state = ANY (?::text[])", toList([...new Set(states)]));
   only.add("finished_at_ms <= (SELECT lease.now_ms()) - ?::bigint", older_than_ms);
+  only.say(NOT_AWAITED);
   return only;
 }
 
@@ -25,6 +32,7 @@ const owned = (table: string, column = "job_id") =>
 const OWNED = [
   ...["inputs", "attempts", "checkpoints", "logs", "dependencies"].map((table) => owned(table)),
   owned("dependencies", "parent_id"),
+  owned("freeing", "parent_id"),
 ].join(", ");
 
 export async function prunable(db: Connection, query: PruneQuery) {

@@ -12,6 +12,7 @@ import type {
   Selection,
   UnmetDependency,
 } from "../queries.ts";
+import { SATISFIED } from "../shared/columns.ts";
 import { Conditions, SHOWN, narrowCheckpoints, narrowList, orderOf } from "../shared/filters.ts";
 import { MOST_PRIORITIES, toQueueCount } from "../shared/history.ts";
 import { toAttempt, toCheckpoint, toJob, toWorker } from "../shared/rows.ts";
@@ -108,8 +109,7 @@ const UNMET = `SELECT d.job_id AS job, d.parent_id AS parent, d.kind, parent.sta
     CASE parent.state WHEN 'running' THEN parent.started_at_ms ELSE parent.created_at_ms END) AS since_ms
   FROM lease.dependencies AS d JOIN lease.jobs AS parent ON parent.id = d.parent_id
   JOIN lease.jobs AS child ON child.id = d.job_id AND child.state = 'blocked'
-  WHERE d.job_id = ANY ($1::bigint[]) AND parent.state <> 'completed'
-    AND (d.kind = 'success' OR parent.state NOT IN ('failed', 'cancelled'))
+  WHERE d.job_id = ANY ($1::bigint[]) AND NOT ${SATISFIED}
   ORDER BY d.job_id, d.parent_id`;
 
 export async function parents(db: Connection, ids: readonly number[]): Promise<UnmetDependency[]> {

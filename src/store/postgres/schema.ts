@@ -199,7 +199,25 @@ ALTER TABLE lease.attempts ADD COLUMN cpu_ms bigint;
 ALTER TABLE lease.attempts ADD COLUMN memory_bytes bigint;
 `;
 
-export const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5];
+/**
+ * What a cancel says of the time that it leaves, what became of extensions, jobs that wait for a failure, and parents
+ * of so many children that these are freed in several commits.
+ */
+const VERSION_6 = `
+ALTER TABLE lease.jobs ADD COLUMN cancel_grace_ms bigint, -- null: not said; negative: never
+  ADD COLUMN cancel_told_at_ms bigint; -- when the job itself heard of it
+ALTER TABLE lease.jobs ADD COLUMN extensions bigint NOT NULL DEFAULT 0; -- of the running attempt
+ALTER TABLE lease.attempts ADD COLUMN self_beats bigint NOT NULL DEFAULT 0, -- by the job itself
+  ADD COLUMN extensions bigint NOT NULL DEFAULT 0,
+  ADD COLUMN extension_failures bigint NOT NULL DEFAULT 0, ADD COLUMN extension_refusals bigint NOT NULL DEFAULT 0;
+ALTER TABLE lease.dependencies DROP CONSTRAINT dependencies_kind_check;
+ALTER TABLE lease.dependencies ADD CONSTRAINT dependencies_kind_check CHECK (kind IN ('success', 'any', 'failure'));
+DROP INDEX lease.dependencies_parent;
+CREATE INDEX dependencies_parent ON lease.dependencies (parent_id, job_id);
+CREATE TABLE lease.freeing (parent_id bigint PRIMARY KEY, behind_id bigint NOT NULL);
+`;
+
+export const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6];
 
 /** What the steps make, and what is made beside them. */
 export function namesOf(): Names {

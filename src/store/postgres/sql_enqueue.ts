@@ -175,8 +175,23 @@ BEGIN
   RETURN found;
 END $$;
 
--- As freeChildren does.
-CREATE OR REPLACE FUNCTION lease.free_children(ended bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION lease.names_value(name text, given jsonb) RETURNS text[] LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE found text[];
+BEGIN
+  IF jsonb_typeof(given) NOT IN ('string', 'array')
+    OR jsonb_path_exists(given, '$[*] ? (@.type() != "string")', silent => true) THEN
+    ${refuse("name || ' must be a name, or a list of them'")}
+  END IF;
+  found := array_remove(string_to_array(CASE jsonb_typeof(given) WHEN 'string' THEN given #>> '{}'
+    ELSE (SELECT string_agg(word, ',') FROM jsonb_array_elements_text(given) AS word) END, ','), '');
+  IF coalesce(cardinality(found), 0) = 0 THEN
+    ${refuse("name || ' names none: write one, or several with commas between them'")}
+  END IF;
+  RETURN found;
+END $$;
+
+-- As freeChildren does; of those that wait for these, only some are met, if they are named.
+CREATE OR REPLACE FUNCTION lease.free_children(ended bigint[], newcomers bigint[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
   looked bigint[] := ended;
   over bigint[] := ended;
@@ -185,12 +200,14 @@ DECLARE
 BEGIN
   WHILE cardinality(looked) > 0 LOOP
     doomed := '{}';
-    FOR freed IN EXECUTE $doom$ ${DOOM} $doom$ USING looked LOOP doomed := doomed || freed; END LOOP;
+    FOR freed IN EXECUTE $doom$ ${DOOM} $doom$ USING looked, newcomers LOOP doomed := doomed || freed; END LOOP;
     over := over || doomed;
     looked := doomed;
+    newcomers := NULL;
   END LOOP;
   doomed := '{}';
-  FOR freed IN EXECUTE $lock$ ${LOCK_CHILDREN} $lock$ USING over LOOP doomed := doomed || freed; END LOOP;
+  FOR freed IN EXECUTE $lock$ ${LOCK_CHILDREN} $lock$
+    USING ARRAY(SELECT job_id FROM lease.dependencies WHERE parent_id = ANY (over)) LOOP doomed := doomed || freed; END LOOP;
   IF cardinality(doomed) > 0 THEN EXECUTE $free$ ${UNBLOCK} $free$ USING doomed; END IF;
 END $$;
 `;
@@ -213,6 +230,9 @@ const DECLARATIONS = (rules: string, usual: string) => `
   env jsonb;
   after bigint[] := '{}';
   after_any bigint[] := '{}';
+  after_failed bigint[] := '{}';
+  after_task text[] := '{}';
+  of_task bigint[];
   parents bigint[];
   settings jsonb := '{}';
   now_ms bigint := lease.now_ms();
@@ -251,6 +271,8 @@ const READ = String.raw`
       WHEN 'at' THEN at_ms := floor(extract(epoch FROM lease.text_value(name, given)::timestamptz) * 1000);
       WHEN 'after' THEN after := lease.ids_value(name, given);
       WHEN 'after_any' THEN after_any := lease.ids_value(name, given);
+      WHEN 'after_failed' THEN after_failed := lease.ids_value(name, given);
+      WHEN 'after_task' THEN after_task := lease.names_value(name, given);
       WHEN 'input' THEN
         input := convert_to(CASE jsonb_typeof(given) WHEN 'string' THEN given #>> '{}' ELSE given::text END, 'UTF8');
         IF octet_length(input) > ${INPUT_LIMIT_BYTES} THEN
@@ -268,7 +290,7 @@ const READ = String.raw`
       ELSE
         IF NOT rules ? name THEN
           ${refuse(`'there is no name "' || name || '" for a job in SQL; there are argv, shell, queue, task, input, key, if_exists, '
-            || 'priority, delay, at, after, after_any, cwd, env, ' || (SELECT string_agg(known, ', ') FROM jsonb_object_keys(rules) AS known)`)}
+            || 'priority, delay, at, after, after_any, after_failed, after_task, cwd, env, ' || (SELECT string_agg(known, ', ') FROM jsonb_object_keys(rules) AS known)`)}
         END IF;
         settings := settings || jsonb_build_object(rules->name->>'setting', lease.setting_value(name, rules->name, given));
     END CASE;
@@ -288,11 +310,27 @@ const CHECK = `
   IF jsonb_typeof(settings->'lease_ms') = 'number' AND (settings->>'lease_ms')::bigint < 1000 THEN
     ${refuse("'lease must be at least 1s'")}
   END IF;
+  IF (settings->>'extension_ms')::bigint <= 0 THEN ${refuse("'extension must be longer than 0'")} END IF;
+  IF jsonb_typeof(settings->'lease_ms') = 'number' AND (settings->>'extension_ms')::bigint > (settings->>'lease_ms')::bigint THEN
+    ${refuse("'extension must not be longer than lease'")}
+  END IF;
+  IF (settings->>'interval_ms')::bigint * 2 >= coalesce((settings->>'extension_ms')::bigint,
+      CASE WHEN jsonb_typeof(settings->'lease_ms') = 'number' THEN (settings->>'lease_ms')::bigint END) THEN
+    ${refuse("'interval must be less than half of extension, or of lease'")}
+  END IF;
+  IF after && after_failed THEN ${refuse("'a job can''t both complete and fail: name it in after or in after_failed'")} END IF;
   IF settings->'timeout_ms' = '0' THEN ${refuse("'timeout must be longer than 0'")} END IF;`;
 
 /** The live job that has the key answers, is in the way, or makes room; then who is first has it. */
 const INSERT = `
-  parents := after || after_any;
+  FOREACH name IN ARRAY after_task LOOP
+    of_task := ARRAY(SELECT jobs.id FROM lease.jobs WHERE jobs.task = name);
+    IF cardinality(of_task) = 0 THEN
+      RAISE EXCEPTION USING ERRCODE = 'foreign_key_violation', MESSAGE = 'there is no job of task ' || name || ' to wait for';
+    END IF;
+    after := after || of_task;
+  END LOOP;
+  parents := after || after_any || after_failed;
   due_ms := greatest(coalesce(at_ms, now_ms), now_ms + coalesce(delay_ms, 0));
   LOOP
     IF key IS NOT NULL THEN
@@ -306,7 +344,7 @@ const INSERT = `
         UPDATE lease.jobs SET state = 'cancelled', finished_at_ms = now_ms, reason = 'replaced by a new job with key ' || enqueue.key
           WHERE jobs.id = owner.id AND jobs.state IN ('pending', 'scheduled', 'blocked');
         CONTINUE WHEN NOT FOUND;
-        PERFORM lease.free_children(ARRAY[owner.id]);
+        PERFORM lease.free_children(ARRAY[owner.id], NULL);
       END IF;
     END IF;
     INSERT INTO lease.jobs (state, queue, priority, run_at_ms, retries, lease_ms, created_at_ms, task, key, argv, cwd,
@@ -329,11 +367,12 @@ const INSERT = `
     IF cardinality(parents) > 0 THEN
       RAISE EXCEPTION USING ERRCODE = 'foreign_key_violation', MESSAGE = 'there is no job ' || parents[1] || ' to wait for';
     END IF;
-    EXECUTE $await$ ${AWAIT} $await$ USING after || after_any;
+    EXECUTE $await$ ${AWAIT} $await$ USING after || after_any || after_failed;
     INSERT INTO lease.dependencies (job_id, parent_id, kind)
-      SELECT new_id, id, CASE WHEN id = ANY (after) THEN 'success' ELSE 'any' END
-      FROM (SELECT DISTINCT unnest(after || after_any) AS id) AS wanted;
-    PERFORM lease.free_children(ended);
+      SELECT new_id, id, CASE WHEN id = ANY (after) THEN 'success' WHEN id = ANY (after_failed) THEN 'failure' ELSE 'any' END
+      FROM (SELECT DISTINCT unnest(after || after_any || after_failed) AS id) AS wanted;
+    PERFORM lease.free_children(ended, ARRAY[new_id]);
+    EXECUTE $free$ ${UNBLOCK} $free$ USING ARRAY[new_id];
   END IF;`;
 
 /** To be run by the owner, again after each change. */

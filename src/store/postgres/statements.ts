@@ -57,6 +57,7 @@ export const ENDS = new Columns<SettleRequest | RecoverRequest>({
   cpu_ms: ["bigint", ({ change }) => change.ended?.cpu_ms ?? null],
   memory_bytes: ["bigint", ({ change }) => change.ended?.memory_bytes ?? null],
   audit: ["text", (request) => (request.audit === null ? null : auditText(request))],
+  ended_at_ms: ["bigint", ({ ended_at_ms }) => ended_at_ms ?? null],
   expires_at_ms: ["bigint", (request) => ("expires_at_ms" in request ? request.expires_at_ms : null)],
 });
 
@@ -134,7 +135,15 @@ const GRANTED_MS = `least(coalesce(nullif(coalesce(jobs.lease_ms, $3::bigint), 0
   ), ${UNLEARNED_LEASE_MS}), ${LONGEST_LEASE_MS})`;
 
 /** What every grant has in common, and is left out of the answer; so are the holder and its first beat. */
-const NONE = { cancel_requested_at_ms: null, finished_at_ms: null, progress: null, message: null, reason: null };
+const NONE = {
+  cancel_requested_at_ms: null,
+  finished_at_ms: null,
+  progress: null,
+  message: null,
+  reason: null,
+  cancel_grace_ms: null,
+  cancel_told_at_ms: null,
+};
 export const FRESH = { state: "running", ...NONE };
 const KNOWN = new Set(["holder", "last_beat_at_ms", ...Object.keys(FRESH)]);
 const GRANT_COLUMNS = JOB_COLUMNS.filter((column) => !KNOWN.has(column));
@@ -143,12 +152,12 @@ const answer = `SELECT due.found AS due, ${GRANT_COLUMNS.map((column) => `grante
   ${inputOf("granted")} FROM due LEFT JOIN granted ON TRUE`;
 
 const acquire = (picked: string, more = "") => `WITH RECURSIVE ${CLOCK}, due AS MATERIALIZED (
-    SELECT $6::boolean AND EXISTS (
-      SELECT 1 FROM lease.jobs WHERE state = 'scheduled' AND run_at_ms <= clock.ms) AS found FROM clock
+    SELECT $6::boolean AND (EXISTS (SELECT 1 FROM lease.freeing) OR EXISTS (
+      SELECT 1 FROM lease.jobs WHERE state = 'scheduled' AND run_at_ms <= clock.ms)) AS found FROM clock
   ), ${more} picked AS MATERIALIZED (${picked}), granted AS (
     -- Absurd numbers are cut, so that a damaged job can be granted, and then be seen and set aside.
     UPDATE lease.jobs SET state = 'running', token = least(token, ${MOST_GRANTS - 1}) + 1, holder = $1, started_at_ms = clock.ms,
-      last_beat_at_ms = clock.ms, expires_at_ms = clock.ms + ${GRANTED_MS}, beats = 0, progress = NULL, message = NULL,
+      last_beat_at_ms = clock.ms, expires_at_ms = clock.ms + ${GRANTED_MS}, beats = 0, extensions = 0, progress = NULL, message = NULL,
       reason = NULL
     FROM clock WHERE jobs.id = ANY (ARRAY(SELECT id FROM picked)) RETURNING jobs.*
   ), opened AS (
@@ -175,18 +184,23 @@ const settle = (fence: string, recovered: boolean) => `WITH ${CLOCK}, asked AS M
       finished_at_ms = asked.finished_at_ms, failures = asked.failures, cause = asked.cause,
       exit_code = asked.exit_code, error = asked.error, output = asked.output,
       reason = CASE WHEN asked.state = 'cancelled' THEN coalesce(asked.reason, jobs.reason) ELSE asked.reason END,
-      holder = NULL, expires_at_ms = NULL, cancel_requested_at_ms = NULL, counted = jobs.counted + 1
+      holder = NULL, expires_at_ms = NULL, cancel_requested_at_ms = NULL, cancel_grace_ms = NULL,
+      cancel_told_at_ms = NULL, counted = jobs.counted + 1
     FROM asked WHERE jobs.id = asked.id AND ${RUNNING} AND jobs.token = asked.token
-      AND (jobs.cancel_requested_at_ms IS NULL OR asked.state IN ('completed', 'cancelled'))
+      -- Nobody asked for an end of which this outcome knows nothing, or only when its program had ended for good.
+      AND (jobs.cancel_requested_at_ms IS NULL OR asked.state = 'cancelled'
+        OR (jobs.cancel_requested_at_ms > asked.ended_at_ms AND jobs.cancel_told_at_ms IS NULL
+          AND asked.state IN ('completed', 'failed')))
       AND (NOT jobs.awaited OR asked.finished_at_ms IS NULL OR $${ENDS.size + 1}::boolean) ${fence}
     RETURNING asked.n, jobs.id, jobs.task, jobs.awaited, asked.token, asked.end_cause, asked.end_exit_code, asked.signal,
-      asked.end_error, asked.last_line, greatest(asked.beats, jobs.beats) AS beats, asked.boot_id, asked.pid,
+      asked.end_error, asked.last_line, greatest(asked.beats, jobs.beats) AS beats, jobs.extensions, asked.boot_id, asked.pid,
       asked.pid_started, asked.fence, asked.cpu_ms, asked.memory_bytes, asked.audit, jobs.queue, asked.state, jobs.started_at_ms,
       CASE WHEN asked.finished_at_ms IS NULL THEN 1 ELSE asked.token - 1 END AS retries
   ), ${ENDED(recovered)}, closed AS (
     UPDATE lease.attempts SET ended_at_ms = clock.ms, cause = ended.end_cause, exit_code = ended.end_exit_code,
       signal = ended.signal, error = ended.end_error, last_line = coalesce(ended.last_line, attempts.last_line),
-      beats = greatest(attempts.beats, ended.beats), boot_id = coalesce(attempts.boot_id, ended.boot_id),
+      beats = greatest(attempts.beats, ended.beats), extensions = greatest(attempts.extensions, ended.extensions),
+      boot_id = coalesce(attempts.boot_id, ended.boot_id),
       pid = coalesce(attempts.pid, ended.pid), pid_started = coalesce(attempts.pid_started, ended.pid_started),
       fence = coalesce(ended.fence, attempts.fence), cpu_ms = ended.cpu_ms, memory_bytes = ended.memory_bytes
     FROM ended, clock
@@ -215,24 +229,32 @@ const extend = perRow`WITH ${CLOCK}, asked AS MATERIALIZED (SELECT *, clock.ms -
       beat_age_ms: "bigint",
       at_least: "boolean",
       beats: "bigint",
+      interval_ms: "bigint",
+      by_job: "boolean",
       progress: "double precision",
       message: "text",
     }}, clock)
   UPDATE lease.jobs SET
     -- A beat from the future shows that the clock was set back: then nothing longer is kept.
-    expires_at_ms = CASE WHEN asked.at_least AND last_beat_at_ms <= asked.ms
-      THEN greatest(expires_at_ms, asked.wanted_ms) ELSE asked.wanted_ms END,
+    expires_at_ms = CASE WHEN NOT asked.at_least OR last_beat_at_ms > asked.ms THEN asked.wanted_ms
+      WHEN asked.wanted_ms - expires_at_ms >= asked.interval_ms THEN asked.wanted_ms ELSE expires_at_ms END,
+    extensions = jobs.extensions + CASE WHEN NOT asked.at_least OR last_beat_at_ms > asked.ms
+      OR asked.wanted_ms - expires_at_ms >= asked.interval_ms THEN 1 ELSE 0 END,
+    cancel_told_at_ms = CASE WHEN asked.by_job AND cancel_requested_at_ms IS NOT NULL
+      THEN coalesce(cancel_told_at_ms, asked.ms) ELSE cancel_told_at_ms END,
     last_beat_at_ms = CASE WHEN asked.at_least AND last_beat_at_ms <= asked.ms
       THEN greatest(last_beat_at_ms, asked.beat_at_ms) ELSE coalesce(asked.beat_at_ms, last_beat_at_ms) END,
     beats = greatest(jobs.beats, asked.beats), progress = coalesce(asked.progress, jobs.progress),
     message = coalesce(asked.message, jobs.message)
   FROM asked WHERE jobs.id = asked.id AND jobs.token = asked.token AND ${RUNNING}
     AND jobs.expires_at_ms >= asked.ms
-  RETURNING asked.n, jobs.expires_at_ms, jobs.cancel_requested_at_ms`;
+  RETURNING asked.n, jobs.expires_at_ms, jobs.cancel_requested_at_ms, jobs.cancel_grace_ms`;
 
 /** The beats of the running attempt are with the job. */
 const ATTEMPTS = `SELECT attempts.*, CASE WHEN jobs.state = 'running' AND jobs.token = attempts.attempt
-    THEN greatest(attempts.beats, jobs.beats) ELSE attempts.beats END AS beats
+    THEN greatest(attempts.beats, jobs.beats) ELSE attempts.beats END AS beats,
+    CASE WHEN jobs.state = 'running' AND jobs.token = attempts.attempt
+    THEN greatest(attempts.extensions, jobs.extensions) ELSE attempts.extensions END AS extensions
   FROM lease.attempts JOIN lease.jobs ON jobs.id = attempts.job_id`;
 
 /** The head of each queue is enough. $1 queues, $2 task. */
@@ -292,6 +314,12 @@ export const SQL = {
 
   lockJobs: "SELECT id, state, key FROM lease.jobs WHERE id = ANY ($1::bigint[]) ORDER BY id FOR NO KEY UPDATE",
   extend,
+  /** Of what a holder or a job itself says of its extensions, where there is more to say than that one was made. */
+  countExtensions: perRow`UPDATE lease.attempts SET self_beats = attempts.self_beats + given.self_beats,
+    extension_failures = greatest(extension_failures, given.failures),
+    extension_refusals = extension_refusals + given.refusals
+    FROM ${{ id: "bigint", token: "integer", self_beats: "bigint", failures: "bigint", refusals: "bigint" }}
+    WHERE job_id = given.id AND attempt = given.token`,
   fences: "SELECT id, state, token, awaited FROM lease.jobs WHERE id = ANY ($1::bigint[])",
   noteProcess: perRow`UPDATE lease.attempts
     SET boot_id = given.boot_id, pid = given.pid, pid_started = given.pid_started, fence = given.fence
@@ -342,6 +370,6 @@ export const SQL = {
   getMeta: "SELECT value FROM lease.meta WHERE name = $1",
   setMeta: "INSERT INTO lease.meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = $2",
   nextDue: "SELECT min(run_at_ms) AS at_ms FROM lease.jobs WHERE state = 'scheduled'",
-  cancelRequests: `SELECT id, token FROM lease.jobs
+  cancelRequests: `SELECT id, token, cancel_grace_ms FROM lease.jobs
     WHERE state = 'running' AND holder = $1 AND cancel_requested_at_ms IS NOT NULL`,
 } as const;

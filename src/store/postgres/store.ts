@@ -5,6 +5,7 @@ import type { NewJob } from "../../core/job.ts";
 import type { Holder, Producer, Reader, Store, Sweeper, Upkeep } from "../store.ts";
 import { promoteAll } from "./acquire.ts";
 import { cancel, cancelRequests } from "./cancel.ts";
+import { freeSome } from "./dependencies.ts";
 import { checkAll, enqueue, enqueueAll, insertPlain, isPlain, onlyOnce } from "./enqueue.ts";
 import { checkpoint, saveWorker } from "./extend.ts";
 import { GroupCommit, QUICK, endWriter, groupedVerbs } from "./group_commit.ts";
@@ -135,6 +136,7 @@ function sweeper(calls: Calls): Sweeper {
     storeId: calls.plain(storeId),
     async promote() {
       const promoted = await promote();
+      while (await calls.session.transaction(freeSome)) calls.notifications.send("urgent");
       if (promoted > 0) calls.notifications.send("urgent");
       return promoted;
     },

@@ -11,13 +11,14 @@ const MARK = "copy";
 
 const TYPES = { int: "bigint", real: "double precision", text: "text", bytes: "bytea" } as const;
 
-/** The beats of a running attempt are with the job. */
-const RUNNING_BEATS = `greatest(beats, coalesce((SELECT jobs.beats FROM lease.jobs
-  WHERE jobs.id = attempts.job_id AND jobs.token = attempts.attempt AND jobs.expires_at_ms IS NOT NULL), 0)) AS beats`;
+/** Of a running attempt they are with the job. */
+const WITH_JOB: ReadonlySet<string> = new Set(["beats", "extensions"]);
+const withJob = (name: string) => `greatest(${name}, coalesce((SELECT jobs.${name} FROM lease.jobs
+  WHERE jobs.id = attempts.job_id AND jobs.token = attempts.attempt AND jobs.expires_at_ms IS NOT NULL), 0)) AS ${name}`;
 
 function selectSql(kind: Kind, behind: boolean): string {
   const { names, types, key } = SHAPES[kind];
-  const columns = names.map((name) => (kind === "attempts" && name === "beats" ? RUNNING_BEATS : name));
+  const columns = names.map((name) => (kind === "attempts" && WITH_JOB.has(name) ? withJob(name) : name));
   // Texts are ordered by their bytes, as in every engine.
   const keys = names.slice(0, key).map((name, index) => (types[index] === "text" ? `${name} COLLATE "C"` : name));
   const params = types.slice(0, key).map((type, index) => `$${index + 1}::${TYPES[type]}`);

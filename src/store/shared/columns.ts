@@ -1,6 +1,6 @@
 /** What a new job is as columns, and whom it waits for. Settings are stored as what differs from the defaults: a default job costs no text. */
 
-import { DEFAULT_SETTINGS, type JobSettings, type NewJob } from "../../core/job.ts";
+import { DEFAULT_SETTINGS, type Grace, type JobSettings, type NewJob, type StateName } from "../../core/job.ts";
 
 type Text = string | null;
 type Int = number | null;
@@ -16,6 +16,17 @@ export const MOST_GRANTS = 2 ** 31 - 1;
 
 export function leaseColumn(settings: JobSettings): Int {
   return settings.lease_ms === "auto" ? LEASE_AUTO : settings.lease_ms;
+}
+
+const GRACE_NEVER = -1;
+
+export function graceColumn(grace: Grace | null): Int {
+  return grace === "never" ? GRACE_NEVER : grace === null ? null : Math.round(grace);
+}
+
+export function toGrace(column: unknown): Grace | null {
+  if (typeof column !== "number") return null;
+  return column < 0 ? "never" : column;
 }
 
 /** The settings that have no column of their own and are not the default; null when there are none. */
@@ -36,15 +47,33 @@ export function envColumn(env: Readonly<Record<string, string>>): Text {
 }
 
 export function isBlocked(job: NewJob): boolean {
-  return job.after.length + job.after_any.length > 0;
+  return job.after.length + job.after_any.length + job.after_failed.length + job.after_task.length > 0;
 }
 
-export type DependencyKind = "success" | "any";
+/** How one has to end that another waits for. */
+export type DependencyKind = "success" | "any" | "failure";
 
-/** Whom it waits for, and how they have to end; who is named in both ways has to complete. */
-export function parentsOf(job: NewJob): Map<number, DependencyKind> {
+const ENDS: Readonly<Record<DependencyKind, readonly StateName[]>> = {
+  success: ["completed"],
+  any: ["completed", "failed", "cancelled"],
+  failure: ["failed"],
+};
+
+export function isSatisfied(kind: DependencyKind, state: StateName): boolean {
+  return ENDS[kind].includes(state);
+}
+
+/** The same about a dependency `d` and its `parent`. */
+export const SATISFIED = `(CASE d.kind ${Object.entries(ENDS)
+  .map(([kind, states]) => `WHEN '${kind}' THEN parent.state IN (${states.map((state) => `'${state}'`).join(", ")})`)
+  .join(" ")} END)`;
+
+/** Whom it waits for, and how they have to end; who is named in several ways has to complete. */
+export function parentsOf(job: NewJob, of_tasks: readonly number[]): Map<number, DependencyKind> {
   const kinds = new Map<number, DependencyKind>();
   for (const parent of job.after_any) kinds.set(parent, "any");
+  for (const parent of job.after_failed) kinds.set(parent, "failure");
+  for (const parent of of_tasks) kinds.set(parent, "success");
   for (const parent of job.after) kinds.set(parent, "success");
   return kinds;
 }

@@ -13,7 +13,6 @@
 
 import * as v from "valibot";
 import {
-  BEATS,
   CAUSES,
   DEFAULT_SETTINGS,
   STATE_NAMES,
@@ -32,6 +31,7 @@ import {
   type WorkerRecord,
 } from "../../core/records.ts";
 import type { SqlRow, SqlValue } from "../../platform/platform.ts";
+import { SETTINGS, finite } from "./settings.ts";
 import { LEASE_AUTO, LONGEST_LEASE_MS, MOST_GRANTS } from "./columns.ts";
 
 interface RowColumn<T> {
@@ -127,27 +127,8 @@ export const natural = numberIn(0, Number.MAX_SAFE_INTEGER);
 const grants = numberIn(0, MOST_GRANTS - 1);
 export const time = numberIn(-LATEST_MS, LATEST_MS);
 const timeOrNull = orNull(time);
-export const finite = once(() => v.pipe(v.number(), v.finite()));
 const causeOrNull = orNull(wordOf(CAUSES, "lost"));
 
-/** What differs from the defaults; what a newer version adds is left out. */
-const SETTINGS = once(() =>
-  v.partial(
-    v.object({
-      backoff: v.object({ first_ms: finite(), factor: finite(), max_ms: finite(), jitter: finite() }),
-      retry_on: v.picklist(["any", "lost"]),
-      fatal_exit: v.array(v.tuple([int.schema(), int.schema()])),
-      timeout_ms: v.nullable(finite()),
-      beat: v.nullable(v.picklist(BEATS)),
-      pty: v.boolean(),
-      log_limit_bytes: finite(),
-      output_limit_bytes: finite(),
-      memory_bytes: v.nullable(finite()),
-      pids: v.nullable(finite()),
-      cpus: v.nullable(finite()),
-    }),
-  ),
-);
 const textList = once(() => v.array(v.string()));
 const variables = once(() => v.record(v.string(), v.string()));
 const gapCounts = once(() => v.record(v.string(), v.pipe(finite(), v.minValue(0))));
@@ -205,6 +186,10 @@ const ATTEMPT = new RowTable({
   fence: orNull(wordOf(FENCES, "group")),
   cpu_ms: orNull(natural),
   memory_bytes: orNull(natural),
+  self_beats: natural,
+  extensions: natural,
+  extension_failures: natural,
+  extension_refusals: natural,
 });
 
 /** Pid 0 is nobody's: whether it lives can't be told. */
@@ -333,7 +318,8 @@ export function stateColumns(state: JobState): [StateName, number | null, number
 
 export function toAttempt(row: SqlRow): AttemptRecord {
   const { values, damage } = ATTEMPT.read(row);
-  const { attempt, cause, beats, exit_code, signal, last_line } = values;
+  const { attempt, cause, exit_code, signal, last_line } = values;
+  const beats = values.beats + values.self_beats;
   const error = damage === null ? values.error : `${DAMAGED}${damage}`;
   // One that has ended for a cause that can't be read has ended all the same.
   const ended = cause ?? (row["cause"] === null || damage === null ? null : "lost");
@@ -351,6 +337,11 @@ export function toAttempt(row: SqlRow): AttemptRecord {
     ended_at_ms: values.ended_at_ms,
     end: ended === null ? null : { cause: ended, exit_code, signal, error, output: null, last_line, beats },
     beats,
+    extensions: {
+      attempts: values.extensions + values.extension_failures + values.extension_refusals,
+      failures: values.extension_failures,
+      refusals: values.extension_refusals,
+    },
   };
 }
 

@@ -1,7 +1,7 @@
 /** What both engines say about the same finds: whose turn is first, why a write found no row, and what a verb answers. */
 
 import { LeaseError, assert } from "../../core/errors.ts";
-import type { Cause, Job, NewJob, StateName } from "../../core/job.ts";
+import { WAITED_FOR, type Cause, type Job, type NewJob, type StateName } from "../../core/job.ts";
 import type { RecoveryTotals, SweepCounts } from "../../core/records.ts";
 import { isRefusal, lossReason, transition } from "../../core/transition.ts";
 import type { SqlRow } from "../../platform/platform.ts";
@@ -50,12 +50,27 @@ export function cancelAnswer(id: number, before: StateName | null, cancelled: bo
   return { id, status: before === "running" ? "cancelling" : "finished", state: before };
 }
 
+/** Why a job was cancelled that waited for one that has ended otherwise: `job 7, which it waits for, failed`. */
+export const DOOM_REASON = {
+  between: WAITED_FOR,
+  how: { completed: "completed", failed: "failed", cancelled: "was cancelled" },
+} as const;
+
+export function doomReason(parent: number, state: keyof (typeof DOOM_REASON)["how"]): string {
+  return `job ${parent}${DOOM_REASON.between}${DOOM_REASON.how[state]}`;
+}
+
+export function noParent(id: number, index?: number): LeaseError {
+  return new LeaseError("dependency", `there is no job ${id} to wait for`, index === undefined ? {} : { index });
+}
+
 const FINISHED: ReadonlySet<StateName> = new Set(["completed", "failed", "cancelled"]);
 
-export function retryAnswer(id: number, before: StateName | null, key_taken: boolean): RetryAnswer {
+/** `now`: what it has become; null: a live job has its key. */
+export function retryAnswer(id: number, before: StateName | null, now: "pending" | "blocked" | null): RetryAnswer {
   if (before === null) return { id, status: "unknown", state: null };
   if (!FINISHED.has(before)) return { id, status: "not_finished", state: before };
-  return { id, status: key_taken ? "key_taken" : "pending", state: before };
+  return { id, status: now ?? "key_taken", state: before };
 }
 
 /** What an error checkpoint says. `stale`: a result that came too late, kept so that work in vain leaves a trace. */

@@ -5,6 +5,7 @@ import { toJob, toProcess } from "../shared/rows.ts";
 import { SET_ASIDE, byTurn, setAside } from "../shared/verdicts.ts";
 import type { BacklogQuery } from "../queries.ts";
 import type { AcquireRequest, Acquirer, Grant } from "../store.ts";
+import { freeSome, isFreeing } from "./dependencies.ts";
 import type { Database } from "./open.ts";
 import { settle } from "./settle.ts";
 import { SQL, TURNS } from "./statements.ts";
@@ -28,6 +29,14 @@ const ASIDE_LIMIT = 1_000;
 export function acquire(db: Database, request: AcquireRequest): Grant[] | null {
   const now_ms = db.now_ms();
   if (isDue(db, now_ms) && !promote(db, now_ms).all) return null;
+  const freeing = isFreeing(db);
+  if (freeing) freeSome(db, now_ms);
+  const grants = grantSome(db, request, now_ms);
+  // The next in turn may be one that has not been told yet that it is free.
+  return freeing && grants?.length === 0 ? null : grants;
+}
+
+function grantSome(db: Database, request: AcquireRequest, now_ms: number): Grant[] | null {
   if (request.job !== undefined) return acquireOne(db, request.job, request, now_ms);
   const grants: Grant[] = [];
   for (let granted = 0; grants.length < request.count;) {
@@ -68,7 +77,7 @@ export function isDue(db: Database, now_ms = db.now_ms()): boolean {
 
 /** Whether an acquire could find anything, by reading alone. */
 export function mayAcquire(db: Database, request: AcquireRequest): boolean {
-  if (isDue(db) || request.job !== undefined) return true;
+  if (isDue(db) || isFreeing(db) || request.job !== undefined) return true;
   const { anyReady } = turnsOf(request);
   for (const queue of request.queues ?? readyQueues(db)) if (db.sql(anyReady).get(queue) !== null) return true;
   return false;

@@ -1,7 +1,9 @@
 /** Waiting jobs end at once, with those that wait for them; running ones are asked to. */
 
+import type { Grace } from "../../core/job.ts";
+import { graceColumn, toGrace } from "../shared/columns.ts";
 import { cancelAnswer } from "../shared/verdicts.ts";
-import type { CancelAnswer } from "../store.ts";
+import type { CancelAnswer, CancelRequest } from "../store.ts";
 import { noteCancelled } from "./history.ts";
 import type { Database } from "./open.ts";
 import { freeChildren, stateOf } from "./dependencies.ts";
@@ -9,9 +11,9 @@ import { freeChildren, stateOf } from "./dependencies.ts";
 const CANCEL = `UPDATE jobs SET state = 'cancelled', finished_at_ms = ?2, reason = ?3
   WHERE id = ?1 AND state IN ('blocked', 'scheduled', 'pending') RETURNING queue`;
 const REQUEST_CANCEL = `UPDATE jobs SET cancel_requested_at_ms = coalesce(cancel_requested_at_ms, ?2),
-  reason = coalesce(reason, ?3) WHERE id = ?1 AND state = 'running'`;
+  reason = coalesce(reason, ?3), cancel_grace_ms = coalesce(?4, cancel_grace_ms) WHERE id = ?1 AND state = 'running'`;
 
-const CANCEL_REQUESTS = `SELECT id, token FROM jobs
+const CANCEL_REQUESTS = `SELECT id, token, cancel_grace_ms FROM jobs
   WHERE holder = ?1 AND state = 'running' AND cancel_requested_at_ms IS NOT NULL`;
 
 /** Whether it was waiting and is cancelled now. */
@@ -23,7 +25,12 @@ export function cancelWaiting(db: Database, id: number, now_ms: number, reason: 
   return true;
 }
 
-export function cancel(db: Database, ids: readonly number[], reason: string | null): CancelAnswer[] {
+export function cancel(
+  db: Database,
+  ids: readonly number[],
+  reason: string | null,
+  grace: Grace | null = null,
+): CancelAnswer[] {
   const now_ms = db.now_ms();
   // Before anything is done: one that ends because another of them does was cancelled all the same.
   const states = ids.map((id) => stateOf(db, id));
@@ -31,11 +38,16 @@ export function cancel(db: Database, ids: readonly number[], reason: string | nu
     const before = states[index] ?? null;
     if (before === "blocked" && stateOf(db, id) === "cancelled") return cancelAnswer(id, before, true);
     const cancelled = cancelWaiting(db, id, now_ms, reason);
-    if (!cancelled) db.sql(REQUEST_CANCEL).run(id, now_ms, reason);
+    if (!cancelled) db.sql(REQUEST_CANCEL).run(id, now_ms, reason, graceColumn(grace));
     return cancelAnswer(id, before, cancelled);
   });
 }
 
-export function cancelRequests(db: Database, holder: string): { id: number; token: number }[] {
-  return db.sql(CANCEL_REQUESTS).all(holder) as { id: number; token: number }[];
+export function cancelRequests(db: Database, holder: string): CancelRequest[] {
+  const rows = db.sql(CANCEL_REQUESTS).all(holder) as unknown as {
+    id: number;
+    token: number;
+    cancel_grace_ms: unknown;
+  }[];
+  return rows.map(({ id, token, cancel_grace_ms }) => ({ id, token, grace: toGrace(cancel_grace_ms) }));
 }

@@ -1,62 +1,114 @@
 /**
  * Jobs that wait for others. When a job ends, each job that waits for it is freed, keeps waiting for the rest, or can't
  * run any more and is cancelled with the reason, and so on down.
+ *
+ * One commit tells so many children at the most, or beats would wait behind it. The parents of those that are left are
+ * noted in `freeing`, and whoever acquires or sweeps next goes on there.
  */
 
 import { LeaseError } from "../../core/errors.ts";
 import type { NewJob, StateName } from "../../core/job.ts";
 import type { SqlRow } from "../../platform/platform.ts";
-import { parentsOf, type DependencyKind } from "../shared/columns.ts";
+import { SATISFIED, isSatisfied, parentsOf, type DependencyKind } from "../shared/columns.ts";
+import { doomReason, noParent } from "../shared/verdicts.ts";
 import { noteCancelled } from "./history.ts";
 import type { Database } from "./open.ts";
 
 const INSERT = "INSERT INTO dependencies (job_id, parent_id, kind) VALUES (?1, ?2, ?3)";
-const CHILDREN = "SELECT job_id, kind FROM dependencies WHERE parent_id = ?1 ORDER BY job_id";
+const OF_TASK = "SELECT id FROM jobs WHERE task = ?1 AND id <> ?2 ORDER BY id";
+const CHILDREN = `SELECT job_id, kind FROM dependencies WHERE parent_id = ?1 AND job_id > ?2 ORDER BY job_id LIMIT ?3`;
 const UNBLOCK = `UPDATE jobs SET state = iif(run_at_ms > ?2, 'scheduled', 'pending')
   WHERE id = ?1 AND state = 'blocked' AND NOT EXISTS (
     SELECT 1 FROM dependencies AS d JOIN jobs AS parent ON parent.id = d.parent_id
-    WHERE d.job_id = ?1 AND parent.state <> 'completed'
-      AND (d.kind = 'success' OR parent.state NOT IN ('failed', 'cancelled')))`;
+    WHERE d.job_id = ?1 AND NOT ${SATISFIED})`;
 const DOOM = `UPDATE jobs SET state = 'cancelled', finished_at_ms = ?2, reason = ?3
   WHERE id = ?1 AND state = 'blocked' RETURNING queue`;
 const FENCE = "SELECT state, token, expires_at_ms FROM jobs WHERE id = ?1";
 
-/** Links a new job to its parents. It was inserted as blocked, and is freed or cancelled at once if they allow it. */
+const LATER = `INSERT INTO freeing (parent_id, behind_id) VALUES (?1, ?2)
+  ON CONFLICT (parent_id) DO UPDATE SET behind_id = min(behind_id, ?2)`;
+const NEXT = "SELECT parent_id, behind_id FROM freeing ORDER BY parent_id LIMIT 1";
+const DONE = "DELETE FROM freeing WHERE parent_id = ?1";
+
+/** Children that are told in one commit. */
+const TOLD_TOGETHER = 1_000;
+
+/** Links a job to its parents. It is blocked, and is freed or cancelled at once if they allow it. */
 export function addDependencies(db: Database, id: number, job: NewJob, now_ms: number): void {
-  const parents = parentsOf(job);
+  const parents = parentsOf(job, ofTasks(db, id, job.after_task));
   for (const [parent, kind] of parents) {
     const row = parent === id ? null : fenceOf(db, parent);
-    if (row === null) throw new LeaseError("dependency", `there is no job ${parent} to wait for`);
+    if (row === null) throw noParent(parent);
     db.sql(INSERT).run(id, parent, kind);
   }
   for (const [parent, kind] of parents) meet(db, id, kind, parent, now_ms);
 }
 
+function ofTasks(db: Database, id: number, tasks: readonly string[]): number[] {
+  return tasks.flatMap((task) => {
+    const found = db.sql(OF_TASK).all(task, id);
+    if (found.length === 0) throw new LeaseError("dependency", `there is no job of task ${task} to wait for`);
+    return found.map((row) => row["id"] as number);
+  });
+}
+
+interface Parent {
+  id: number;
+  /** Children up to this one have been told. */
+  behind: number;
+}
+
 /** To be called in the transaction in which `ended` did. */
 export function freeChildren(db: Database, ended: number, now_ms: number): void {
-  // A list, not recursion: a chain of jobs may be as long as people make it.
-  const parents = [ended];
+  tell(db, [{ id: ended, behind: 0 }], now_ms);
+}
+
+/** There are children that have not been told yet. */
+export function isFreeing(db: Database): boolean {
+  return db.sql(NEXT).get() !== null;
+}
+
+/** As many of them as one commit should take. */
+export function freeSome(db: Database, now_ms = db.now_ms()): void {
+  const row = db.sql(NEXT).get();
+  if (row === null) return;
+  db.sql(DONE).run(row["parent_id"] as number);
+  tell(db, [{ id: row["parent_id"] as number, behind: row["behind_id"] as number }], now_ms);
+}
+
+/** Those that can't run any more are parents too. A list, not recursion: a chain may be as long as people make it. */
+function tell(db: Database, parents: Parent[], now_ms: number): void {
+  let left = TOLD_TOGETHER;
   for (let parent = parents.pop(); parent !== undefined; parent = parents.pop()) {
-    for (const row of db.sql(CHILDREN).all(parent)) {
+    const children = db.sql(CHILDREN).all(parent.id, parent.behind, left + 1);
+    for (const row of children.slice(0, left)) {
       const child = row["job_id"] as number;
-      if (meet(db, child, row["kind"] as DependencyKind, parent, now_ms)) parents.push(child);
+      if (meet(db, child, row["kind"] as DependencyKind, parent.id, now_ms)) parents.push({ id: child, behind: 0 });
     }
+    const told = children[left - 1];
+    if (children.length > left) db.sql(LATER).run(parent.id, (told?.["job_id"] as number | undefined) ?? parent.behind);
+    left = Math.max(0, left - children.length);
   }
 }
 
-/** True when the child can't run any more and was cancelled, so that its own children have to be met. */
+/** True when the child can't run any more and was cancelled, so that its own children have to be told. */
 function meet(db: Database, child: number, kind: DependencyKind, parent: number, now_ms: number): boolean {
   const state = stateOf(db, parent);
-  if (state === "completed" || (kind === "any" && (state === "failed" || state === "cancelled"))) {
+  if (state !== "completed" && state !== "failed" && state !== "cancelled") return false;
+  if (isSatisfied(kind, state)) {
     db.sql(UNBLOCK).run(child, now_ms);
     return false;
   }
-  if (state !== "failed" && state !== "cancelled") return false;
-  const how = state === "failed" ? "failed" : "was cancelled";
-  const queue = db.sql(DOOM).get(child, now_ms, `job ${parent}, which it waits for, ${how}`)?.["queue"];
+  const queue = db.sql(DOOM).get(child, now_ms, doomReason(parent, state))?.["queue"];
   if (queue === undefined) return false;
   noteCancelled(db, String(queue), now_ms);
   return true;
+}
+
+/** Whether it waits for others; it has become blocked, and is freed at once if they allow it. */
+export function waitAgain(db: Database, id: number, now_ms: number): boolean {
+  db.sql(UNBLOCK).run(id, now_ms);
+  return stateOf(db, id) === "blocked";
 }
 
 /** What writes by holders are held against. Null: there is no such job. */

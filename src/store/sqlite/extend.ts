@@ -1,6 +1,7 @@
 /** What a holder says: that its job lives, how far that is, which process it is, and what it is itself. */
 
 import type { WorkerRecord } from "../../core/records.ts";
+import { toGrace } from "../shared/columns.ts";
 import { WORKER_COLUMNS, workerColumns } from "../shared/rows.ts";
 import { isHeldBy, lossOf } from "../shared/verdicts.ts";
 import type { CheckpointAnswer, CheckpointRequest, ExtendAnswer, ExtendRequest, ProcessNote } from "../store.ts";
@@ -17,11 +18,19 @@ export function extend(db: Database, requests: readonly ExtendRequest[]): Extend
     const at_least = beat_at_ms !== null && request.at_least === true ? 1 : 0;
     const { progress = null, message = null } = request;
     const floor_ms = now_ms - (request.jumped_ms ?? 0);
-    const row = db.sql(SQL.extend).get(id, token, wanted_ms, beat_at_ms, progress, message, now_ms, at_least, floor_ms);
-    if (row === null) return { status: lossOf(fenceOf(db, id), token) };
-    db.sql(SQL.countBeats).run(id, token, request.beats);
+    const { interval_ms = 0, failures = 0 } = request;
+    const by_job = request.by_job === true ? 1 : 0;
+    const times = [wanted_ms, beat_at_ms, progress, message, now_ms, at_least, floor_ms, by_job, interval_ms];
+    const row = db.sql(SQL.extend).get(id, token, ...times);
+    if (row === null) {
+      db.sql(SQL.countRefusal).run(id, token);
+      return { status: lossOf(fenceOf(db, id), token) };
+    }
     const expires_at_ms = row["expires_at_ms"] as number;
-    return { status: "extended", expires_at_ms, cancel_requested: row["cancel_requested_at_ms"] !== null };
+    const moved = at_least === 0 || expires_at_ms === wanted_ms ? 1 : 0;
+    db.sql(SQL.countBeats).run(id, token, request.beats, by_job, moved, failures);
+    const cancel_requested = row["cancel_requested_at_ms"] !== null;
+    return { status: "extended", expires_at_ms, cancel_requested, grace: toGrace(row["cancel_grace_ms"]) };
   });
 }
 

@@ -5,12 +5,18 @@
 
 import type { StateName } from "../../core/job.ts";
 import type { PruneQuery } from "../queries.ts";
+import { SATISFIED } from "../shared/columns.ts";
 import type { Conditions } from "../shared/filters.ts";
 import { LAST_TRIM, fromJson } from "../shared/facts.ts";
 import { trimFrom } from "../shared/verdicts.ts";
 import type { Database } from "./open.ts";
 import { select } from "./read.ts";
 import { SQL } from "./statements.ts";
+
+/** A job that has ended otherwise than another waits for is needed until that runs, or can't: it may yet be retried. */
+const NOT_AWAITED = `NOT EXISTS (SELECT 1 FROM dependencies AS d JOIN jobs AS child ON child.id = d.job_id
+  WHERE d.parent_id = jobs.id AND child.state = 'blocked'
+    AND NOT ${SATISFIED.replaceAll("parent.", "jobs.")})`;
 
 /**
  * One state at a time: each is a range of the index on (state, finished_at_ms). Where a task is named, its own index
@@ -23,6 +29,7 @@ function old(db: Database, { states, older_than_ms, ...selection }: PruneQuery):
     const only = select(selection);
     only.add(`${by}state = ?`, state);
     only.add(`${by}finished_at_ms <= ?`, before_ms);
+    only.say(NOT_AWAITED);
     return [state, only];
   });
 }

@@ -15,7 +15,7 @@ import { explain, isBusy } from "./failure.ts";
 
 /** What marks a file as a store, and the schema that this lease knows. */
 export const APPLICATION_ID = 0x4c454153;
-export const SCHEMA_VERSION = 6;
+export const SCHEMA_VERSION = 7;
 
 /** The WAL is cut back to this after a checkpoint. */
 export const WAL_LIMIT_BYTES = 64 * 1024 * 1024;

@@ -17,6 +17,7 @@ import type {
   Selection,
   UnmetDependency,
 } from "../queries.ts";
+import { SATISFIED } from "../shared/columns.ts";
 import { Conditions, SHOWN, SORT_COLUMNS, narrowCheckpoints, narrowList, orderOf } from "../shared/filters.ts";
 import { MOST_PRIORITIES, toQueueCount } from "../shared/history.ts";
 import { toAttempt, toCheckpoint, toJob, toWorker } from "../shared/rows.ts";
@@ -154,8 +155,7 @@ function heads(db: Database, queue: string, without_command: number): number[] {
 const UNMET = `SELECT d.job_id AS job, d.parent_id AS parent, d.kind, parent.state,
     coalesce(parent.finished_at_ms, iif(parent.state = 'running', parent.started_at_ms, parent.created_at_ms)) AS since_ms
   FROM dependencies AS d JOIN jobs AS parent ON parent.id = d.parent_id JOIN jobs AS child ON child.id = d.job_id
-  WHERE d.job_id IN (SELECT value FROM json_each(?1)) AND child.state = 'blocked' AND parent.state <> 'completed'
-    AND (d.kind = 'success' OR parent.state NOT IN ('failed', 'cancelled'))
+  WHERE d.job_id IN (SELECT value FROM json_each(?1)) AND child.state = 'blocked' AND NOT ${SATISFIED}
   ORDER BY d.job_id, d.parent_id`;
 
 export function parents(db: Database, ids: readonly number[]): UnmetDependency[] {

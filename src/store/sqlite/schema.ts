@@ -209,7 +209,43 @@ ALTER TABLE attempts ADD COLUMN cpu_ms INTEGER;
 ALTER TABLE attempts ADD COLUMN memory_bytes INTEGER;
 `;
 
-export const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6];
+/**
+ * What a cancel says of the time that it leaves, what became of extensions, jobs that wait for a failure, and parents
+ * of so many children that these are freed in several commits.
+ */
+const VERSION_7 = `
+ALTER TABLE jobs ADD COLUMN cancel_grace_ms INTEGER; -- null: not said; negative: never
+ALTER TABLE jobs ADD COLUMN cancel_told_at_ms INTEGER; -- when the job itself heard of it
+ALTER TABLE attempts ADD COLUMN self_beats INTEGER NOT NULL DEFAULT 0; -- by the job itself
+ALTER TABLE attempts ADD COLUMN extensions INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE attempts ADD COLUMN extension_failures INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE attempts ADD COLUMN extension_refusals INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE dependencies_new (
+  job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+  parent_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+  kind TEXT NOT NULL CHECK (kind IN ('success', 'any', 'failure')),
+  PRIMARY KEY (job_id, parent_id)
+) STRICT, WITHOUT ROWID;
+INSERT INTO dependencies_new SELECT job_id, parent_id, kind FROM dependencies
+  WHERE job_id IN (SELECT id FROM jobs) AND parent_id IN (SELECT id FROM jobs);
+DROP TABLE dependencies;
+ALTER TABLE dependencies_new RENAME TO dependencies;
+CREATE INDEX dependencies_parent ON dependencies (parent_id, job_id);
+CREATE TABLE freeing (
+  parent_id INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
+  behind_id INTEGER NOT NULL -- children up to this one have been told
+) STRICT;
+`;
+
+export const MIGRATIONS: readonly string[] = [
+  VERSION_1,
+  VERSION_2,
+  VERSION_3,
+  VERSION_4,
+  VERSION_5,
+  VERSION_6,
+  VERSION_7,
+];
 assert(MIGRATIONS.length === SCHEMA_VERSION, "the version counts the steps");
 
 /** Brings the schema of a store to this version, under the lock. */

@@ -25,9 +25,21 @@ export function settle(db: Database, requests: readonly SettleRequest[]): Settle
 function endJob(db: Database, request: SettleRequest, now_ms: number): boolean {
   const { id, token, change } = request;
   const { cause, exit_code, error, output } = change.result;
+  const { ended_at_ms: ended_ms = now_ms } = request;
   const { changes } = db
     .sql(SQL.settle)
-    .run(id, token, ...stateColumns(change.state), change.failures, cause, exit_code, error, output, change.reason);
+    .run(
+      id,
+      token,
+      ...stateColumns(change.state),
+      change.failures,
+      cause,
+      exit_code,
+      error,
+      output,
+      change.reason,
+      ended_ms,
+    );
   if (changes === 0) return false;
   if (change.ended !== null) endAttempt(db, request, change.ended, now_ms);
   noteEnd(db, request, now_ms);

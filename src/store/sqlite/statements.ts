@@ -60,10 +60,13 @@ const END_ATTEMPT = `UPDATE attempts SET ended_at_ms = ?3, cause = ?4, exit_code
 const OUTCOME = `state = ?3, run_at_ms = coalesce(?4, run_at_ms), finished_at_ms = ?5, failures = ?6,
   cause = ?7, exit_code = ?8, error = ?9, output = ?10,
   reason = CASE WHEN ?3 = 'cancelled' THEN coalesce(?11, reason) ELSE ?11 END, holder = NULL, expires_at_ms = NULL,
-  cancel_requested_at_ms = NULL`;
+  cancel_requested_at_ms = NULL, cancel_grace_ms = NULL, cancel_told_at_ms = NULL`;
 
 /** Still running, and nobody asked for an end of which this outcome knows nothing. */
-const UNDISTURBED = "state = 'running' AND (cancel_requested_at_ms IS NULL OR ?3 IN ('completed', 'cancelled'))";
+const UNDISTURBED = "state = 'running' AND (cancel_requested_at_ms IS NULL OR ?3 = 'cancelled')";
+/** The same, or asked when its program had ended without hearing of it, and it does not run again. */
+const UNDISTURBED_END = `state = 'running' AND (cancel_requested_at_ms IS NULL OR ?3 = 'cancelled'
+  OR (cancel_requested_at_ms > ?12 AND cancel_told_at_ms IS NULL AND ?3 IN ('completed', 'failed')))`;
 
 /** Of jobs that are alike: ?1 has for each when its lease was seen to end, and it must end exactly then. */
 const RECOVER = `UPDATE jobs SET ${OUTCOME} FROM json_each(?1) AS r
@@ -92,12 +95,16 @@ export const SQL = {
 
   // A beat from the future shows that the clock was set back: then nothing longer is kept.
   extend: `UPDATE jobs SET
-    expires_at_ms = iif(?8 AND last_beat_at_ms <= ?7, max(expires_at_ms, ?3), ?3),
+    expires_at_ms = CASE WHEN NOT ?8 OR last_beat_at_ms > ?7 THEN ?3
+      WHEN ?3 - expires_at_ms >= ?11 THEN ?3 ELSE expires_at_ms END,
     last_beat_at_ms = iif(?8 AND last_beat_at_ms <= ?7, max(last_beat_at_ms, ?4), coalesce(?4, last_beat_at_ms)),
-    progress = coalesce(?5, progress), message = coalesce(?6, message)
+    progress = coalesce(?5, progress), message = coalesce(?6, message),
+    cancel_told_at_ms = coalesce(cancel_told_at_ms, iif(?10 AND cancel_requested_at_ms IS NOT NULL, ?7, NULL))
     WHERE id = ?1 AND state = 'running' AND token = ?2 AND expires_at_ms >= ?9
-    RETURNING expires_at_ms, cancel_requested_at_ms`,
-  countBeats: "UPDATE attempts SET beats = max(beats, ?3) WHERE job_id = ?1 AND attempt = ?2",
+    RETURNING expires_at_ms, cancel_requested_at_ms, cancel_grace_ms`,
+  countBeats: `UPDATE attempts SET beats = max(beats, ?3), self_beats = self_beats + ?4, extensions = extensions + ?5,
+    extension_failures = max(extension_failures, ?6) WHERE job_id = ?1 AND attempt = ?2`,
+  countRefusal: "UPDATE attempts SET extension_refusals = extension_refusals + 1 WHERE job_id = ?1 AND attempt = ?2",
   noteProcess: `UPDATE attempts SET boot_id = ?3, pid = ?4, pid_started = ?5, fence = ?6
     WHERE job_id = ?1 AND attempt = ?2 AND ended_at_ms IS NULL`,
   insertLog: "INSERT OR IGNORE INTO logs (job_id, attempt, start, bytes, data) VALUES (?1, ?2, ?3, ?4, ?5)",
@@ -107,7 +114,7 @@ export const SQL = {
   logsBefore: `SELECT start, bytes, data FROM logs WHERE job_id = ?1 AND attempt = ?2 AND start >= ?3 AND start < ?4
     ORDER BY start DESC LIMIT ?5`,
   lastLogs: `SELECT start, bytes, data FROM logs WHERE job_id = ?1 AND attempt = ?2 ORDER BY start DESC LIMIT ?3`,
-  settle: `UPDATE jobs SET ${OUTCOME} WHERE id = ?1 AND token = ?2 AND ${UNDISTURBED}`,
+  settle: `UPDATE jobs SET ${OUTCOME} WHERE id = ?1 AND token = ?2 AND ${UNDISTURBED_END}`,
   recover: RECOVER,
   recoverTelling: `${RECOVER} RETURNING id`,
   changed: "SELECT changes() AS rows",

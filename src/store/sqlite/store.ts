@@ -4,6 +4,7 @@ import type { Clock } from "../../core/clock.ts";
 import type { Holder, Producer, Reader, Store, Sweeper, Upkeep } from "../store.ts";
 import { acquire, acquireOne, isDue, mayAcquire, promote } from "./acquire.ts";
 import { cancel, cancelRequests } from "./cancel.ts";
+import { freeSome, isFreeing } from "./dependencies.ts";
 import { Database, type Connection } from "./open.ts";
 import { diagnose } from "./diagnose.ts";
 import { enqueue, enqueueAll } from "./enqueue.ts";
@@ -82,8 +83,14 @@ export function sqliteStore(connection: Connection, clock: Clock): Store {
   return { ...producer(calls), ...holder(calls), ...sweeper(calls), ...reader(calls), ...upkeep(calls) };
 }
 
+/** Children of what has ended that one commit could not tell. */
+async function freeRest({ db, writer }: Calls): Promise<void> {
+  while (isFreeing(db)) await writer.write(RANK.housekeeping, () => freeSome(db));
+}
+
 function producer(calls: Calls): Producer {
   const { db, writer } = calls;
+  const cancelSome = calls.write(RANK.normal, cancel);
   return {
     enqueue: (jobs, { acquire: acquirer, done_answers } = {}) =>
       writer.write(RANK.normal, () => {
@@ -92,7 +99,11 @@ function producer(calls: Calls): Producer {
         return queued.map((job) => ({ ...job, grant: acquireOne(db, job.id, acquirer)[0] ?? null }));
       }),
     enqueueAll: (batches) => writer.writeLong((step) => enqueueAll(db, batches, step)),
-    cancel: calls.write(RANK.normal, cancel),
+    async cancel(ids, reason, grace) {
+      const answers = await cancelSome(ids, reason, grace);
+      await freeRest(calls);
+      return answers;
+    },
     retry: calls.write(RANK.normal, retry),
     setPaused: calls.write(RANK.normal, setPaused),
     close: (options) => calls.close(options),
@@ -140,6 +151,7 @@ function sweeper(calls: Calls): Sweeper {
       let total = 0;
       // Most often nothing is due, and then nobody needs the lock.
       while (isDue(db)) total += (await promoteSome()).count;
+      await freeRest(calls);
       return total;
     },
     async noticeClockJump(now, hold_ms) {

@@ -22,7 +22,7 @@ describe("a command definition", () => {
       rest: "words",
       run: async ({ args, lists, rest }) => {
         expectTypeOf(args.every).toEqualTypeOf<number>();
-        expectTypeOf(args.grace).toEqualTypeOf<number | null | undefined>();
+        expectTypeOf(args.grace).toEqualTypeOf<number | "never" | undefined>();
         expectTypeOf(args.beat).toEqualTypeOf<"output" | "timer" | undefined>();
         expectTypeOf(args.if_exists).toEqualTypeOf<"skip" | "fail">();
         expectTypeOf(args.once).toEqualTypeOf<boolean>();
