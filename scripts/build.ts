@@ -10,6 +10,8 @@ import { existsSync } from "node:fs";
 import { basename, join, relative } from "node:path";
 import { parseArgs } from "node:util";
 import manifest from "../package.json" with { type: "json" };
+import { schemaOf } from "../src/store/sqlite/exact_schema.ts";
+import { SCHEMA_VERSION } from "../src/store/sqlite/quick_enqueue.ts";
 
 const root = join(import.meta.dir, "..");
 
@@ -21,7 +23,11 @@ const common = {
   target: "bun",
   format: "esm", // bytecode as CommonJS, its default, fails on import.meta
   minify: true,
-  define: { LEASE_VERSION: JSON.stringify(manifest.version) },
+  define: {
+    LEASE_VERSION: JSON.stringify(manifest.version),
+    // What the migrations make: a store that has exactly that needs no closer look.
+    LEASE_SCHEMA: JSON.stringify(schemaOf(SCHEMA_VERSION)),
+  },
 } as const;
 
 // Bundled by itself, so that it shares no file with the rest: fifteen small files take a tenth longer to load than one.

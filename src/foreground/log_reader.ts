@@ -70,11 +70,15 @@ export class LogReader {
       const chunks = await store.logs({ job, attempt: this.#attempt, from: this.#position, limit: PAGE });
       for (const chunk of chunks) {
         if (chunk.start > this.#position) await onGap(chunk.start - this.#position);
+        let missing = chunk.bytes;
         for (const entry of decodeChunk(chunk)) {
+          missing -= entry.bytes.length;
           const skipped = Math.max(0, this.#wanted_from - entry.start);
           if (skipped < entry.bytes.length) await onEntry({ ...entry, bytes: entry.bytes.subarray(skipped) });
         }
-        this.#position = chunk.start + chunk.bytes;
+        // It is damaged.
+        if (missing > 0) await onGap(missing);
+        this.#position = chunk.start + Math.max(1, chunk.bytes);
       }
       if (chunks.length < PAGE) return;
     }

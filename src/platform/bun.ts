@@ -2,12 +2,16 @@
 
 import { constants, Database } from "bun:sqlite";
 import { processCalls } from "./bun_processes.ts";
+import process from "node:process";
 import { quickFiles } from "./libc.ts";
 import type * as Spawning from "./bun_spawn.ts";
 import type { Platform, SqlRow, SqlValue } from "./platform.ts";
 
 const children = new Set<number>();
 let spawning: Promise<typeof Spawning> | undefined;
+
+/** One byte of DEFLATE stands for no more. */
+const MOST_INFLATED = 1_032;
 
 export const platform: Platform = {
   runtime: `bun ${Bun.version}`,
@@ -68,5 +72,8 @@ export const platform: Platform = {
 
   // Not by node:zlib, which takes longer to load than a watchdog takes to run.
   deflate: (bytes) => Bun.deflateSync(bytes as Uint8Array<ArrayBuffer>, { level: 1 }),
-  inflate: (bytes) => Bun.inflateSync(bytes as Uint8Array<ArrayBuffer>),
+  inflate: (bytes, most_bytes) =>
+    bytes.length * MOST_INFLATED <= most_bytes
+      ? Bun.inflateSync(bytes as Uint8Array<ArrayBuffer>)
+      : process.getBuiltinModule("node:zlib").inflateRawSync(bytes, { maxOutputLength: most_bytes }),
 };

@@ -19,7 +19,8 @@ export const platform: Platform = {
   // Closing removes it.
   keeps_log: false,
   openSqlite(path) {
-    const database = new DatabaseSync(path);
+    // Where it knows of that: no statement may then change the schema behind the engine's back.
+    const database = new DatabaseSync(path, { defensive: true } as object);
     return {
       exec: (sql) => database.exec(sql),
       prepare(sql) {
@@ -40,7 +41,7 @@ export const platform: Platform = {
   },
 
   deflate: (bytes) => deflateRawSync(bytes, { level: 1 }),
-  inflate: (bytes) => inflateRawSync(bytes),
+  inflate: (bytes, most_bytes) => inflateRawSync(bytes, { maxOutputLength: most_bytes }),
 
   async spawn(options) {
     if (options.pty)

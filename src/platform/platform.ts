@@ -131,5 +131,6 @@ export interface Platform {
   spawn(options: SpawnOptions): Promise<Child>;
   /** Raw DEFLATE, quickly rather than well. */
   deflate(bytes: Uint8Array): Uint8Array;
-  inflate(bytes: Uint8Array): Uint8Array;
+  /** Throws when it is not that, or would be more than `most_bytes`: a few bytes may stand for gigabytes. */
+  inflate(bytes: Uint8Array, most_bytes: number): Uint8Array;
 }

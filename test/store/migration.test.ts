@@ -174,15 +174,31 @@ describe("a store of version 1", () => {
     for (const store of stores) expect(await figures(store)).toEqual(FIGURES);
   });
 
-  test("stays as it was when the step fails half-way, and can be opened once the cause is gone", async () => {
-    withDatabase((database) => database.run("CREATE TABLE learned (in_the_way TEXT)"));
-    expect(await open().catch((error: Error) => error.message)).toContain("already exists");
+  test("stays as it was when a step fails half-way, and can be opened once the cause is gone", async () => {
+    const steps = MIGRATIONS as string[];
+    const [, step = ""] = steps;
+    steps[1] = `${step}; CREATE TABLE tallies (again TEXT)`;
+    try {
+      expect(await open().catch((error: Error) => error.message)).toContain("already exists");
+    } finally {
+      steps[1] = step;
+    }
     withDatabase((database) => {
       expect(database.query("PRAGMA user_version").get()).toEqual({ user_version: 1 });
       expect(database.query("SELECT 1 FROM sqlite_schema WHERE name = 'tallies'").all()).toEqual([]);
-      database.run("DROP TABLE learned");
     });
     expect(await figures(await open())).toEqual(FIGURES);
+  });
+
+  test("is not touched when somebody has put something into its schema", async () => {
+    withDatabase((database) => database.run("CREATE TRIGGER evil AFTER INSERT ON meta BEGIN SELECT 1; END"));
+    expect(await open().catch((error: unknown) => error)).toMatchObject({
+      code: "store_schema",
+      message: expect.stringContaining("trigger evil on meta"),
+    });
+    withDatabase((database) => {
+      expect(database.query("PRAGMA user_version").get()).toEqual({ user_version: 1 });
+    });
   });
 
   test("that is empty is brought to this version too", async () => {

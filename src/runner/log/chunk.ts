@@ -41,18 +41,38 @@ export function encodeChunk(entries: readonly LogEntry[]): Uint8Array {
   return packed;
 }
 
+/** More than any chunk that we write: its entries are of at most 256 KiB in all, and none is empty. */
+const MOST_PLAIN_BYTES = 8 * 1024 * 1024;
+
+/** What can be read of it: a store may bring anything. */
 export function decodeChunk(chunk: LogChunk): LogEntry[] {
-  const body = chunk.data.subarray(1);
-  const plain = chunk.data[0] === DEFLATED ? platform.inflate(body) : body;
+  const plain = plainOf(chunk.data);
   const view = new DataView(plain.buffer, plain.byteOffset, plain.byteLength);
   const entries: LogEntry[] = [];
   let start = chunk.start;
-  for (let at = 0; at < plain.length;) {
-    const bytes = plain.subarray(at + HEADER_BYTES, at + HEADER_BYTES + view.getUint32(at + 9));
+  for (let at = 0; at + HEADER_BYTES <= plain.length;) {
+    const end = at + HEADER_BYTES + view.getUint32(at + 9);
+    const at_ms = view.getFloat64(at + 1);
+    if (end > plain.length || !(Math.abs(at_ms) <= LATEST_MS)) break;
+    const bytes = plain.subarray(at + HEADER_BYTES, end);
     const stream = view.getUint8(at) === 1 ? "stdout" : "stderr";
-    entries.push({ stream, at_ms: view.getFloat64(at + 1), start, bytes });
+    entries.push({ stream, at_ms, start, bytes });
     start += bytes.length;
-    at += HEADER_BYTES + bytes.length;
+    at = end;
   }
   return entries;
+}
+
+/** The end of the year 9999. */
+const LATEST_MS = 253_402_300_799_999;
+const NOTHING = new Uint8Array(0);
+
+function plainOf(data: Uint8Array): Uint8Array {
+  const body = data.subarray(1);
+  if (data[0] === PLAIN) return body;
+  try {
+    return data[0] === DEFLATED ? platform.inflate(body, MOST_PLAIN_BYTES) : NOTHING;
+  } catch {
+    return NOTHING;
+  }
 }

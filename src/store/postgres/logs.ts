@@ -3,6 +3,7 @@
 import type { LogChunk } from "../../core/records.ts";
 import type { SqlRow } from "../../platform/platform.ts";
 import type { LogQuery } from "../queries.ts";
+import { toLogChunk } from "../shared/log_rows.ts";
 import type { LogWrite } from "../store.ts";
 import type { Connection } from "./session/session.ts";
 import { SQL } from "./statements.ts";
@@ -21,7 +22,7 @@ export async function lastLogs(
 ): Promise<ReadonlyMap<number, LogChunk[]>> {
   if (count === 0) return new Map();
   const rows = await SQL.lastLogs.run(db, running, count);
-  const chunks = rows.map(({ job_id, ...chunk }) => ({ job_id, chunk: chunk as unknown as LogChunk }));
+  const chunks = rows.map(({ job_id, ...chunk }) => ({ job_id, chunk: toLogChunk(chunk) }));
   const grouped = Map.groupBy(chunks, ({ job_id }) => job_id as number);
   return new Map([...grouped].map(([job, pieces]) => [job, pieces.map(({ chunk }) => chunk)]));
 }
@@ -30,7 +31,7 @@ export async function logs(db: Connection, query: LogQuery): Promise<LogChunk[]>
   const { job, attempt, from, before, limit } = query;
   if (before !== undefined) {
     const newest = await db.query(SQL.logsBefore, [job, attempt, from, before, limit]);
-    return newest.toReversed() as unknown as LogChunk[];
+    return newest.map(toLogChunk).toReversed();
   }
-  return (await db.query(SQL.logs, [job, attempt, from, limit])) as unknown as LogChunk[];
+  return (await db.query(SQL.logs, [job, attempt, from, limit])).map(toLogChunk);
 }

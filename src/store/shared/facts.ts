@@ -2,7 +2,7 @@
 
 import * as v from "valibot";
 import { once, type Made } from "../../core/once.ts";
-import { natural, time } from "./rows.ts";
+import { natural, time } from "./cells.ts";
 
 /** A small fact that is kept as JSON; null when there is none, or none that can be read. */
 export function fromJson<S extends v.GenericSchema>(schema: Made<S>, text: unknown): v.InferOutput<S> | null {

@@ -21,7 +21,7 @@ import {
   type JobState,
   type StateName,
 } from "../../core/job.ts";
-import { once, type Made } from "../../core/once.ts";
+import { once } from "../../core/once.ts";
 import { conclude, type Learned } from "../../core/learning.ts";
 import {
   FENCES,
@@ -31,106 +31,32 @@ import {
   type WorkerRecord,
 } from "../../core/records.ts";
 import type { SqlRow, SqlValue } from "../../platform/platform.ts";
-import { SETTINGS, finite } from "./settings.ts";
-import { LEASE_AUTO, LONGEST_LEASE_MS, MOST_GRANTS } from "./columns.ts";
+import {
+  RowTable,
+  finite,
+  given,
+  grants,
+  int,
+  intOrNull,
+  natural,
+  numberIn,
+  orNull,
+  parsed,
+  string,
+  stringOrNull,
+  time,
+  timeOrNull,
+  wordOf,
+  type ColumnValues,
+  type RowColumn,
+} from "./cells.ts";
+import { LEASE_AUTO, LONGEST_LEASE_MS } from "./columns.ts";
+import { SETTINGS } from "./settings.ts";
 
-interface RowColumn<T> {
-  schema: Made<v.GenericSchema<unknown, T>>;
-  test: (value: SqlValue | undefined) => boolean;
-  /** What stands for one that can't be read. */
-  instead: T;
-}
-
-type Columns = Readonly<Record<string, RowColumn<unknown>>>;
-type ColumnValues<C extends Columns> = { [name in keyof C]: C[name] extends RowColumn<infer T> ? T : never };
-
-/** The columns of a kind of row. */
-class RowTable<C extends Columns> {
-  /** A row of which nothing can be read. */
-  readonly instead: ColumnValues<C>;
-  readonly #names: readonly string[];
-  readonly #columns: readonly RowColumn<unknown>[];
-
-  constructor(columns: C) {
-    this.instead = Object.fromEntries(
-      Object.entries(columns).map(([name, { instead }]) => [name, instead]),
-    ) as ColumnValues<C>;
-    this.#names = Object.keys(columns);
-    this.#columns = Object.values(columns);
-  }
-
-  /** The row itself where it is right at a glance, as most are; or else what can be read of it, and what is wrong. */
-  read(row: SqlRow): { values: ColumnValues<C>; damage: string | null } {
-    if (this.isReadable(row)) return { values: row as ColumnValues<C>, damage: null };
-    const values: Record<string, unknown> = {};
-    let damage: string | null = null;
-    for (const [index, { schema, instead }] of this.#columns.entries()) {
-      const name = this.#names[index] as string;
-      const found = v.safeParse(schema(), row[name]);
-      values[name] = found.success ? found.output : instead;
-      if (!found.success) damage ??= damageOf(name, found.issues[0]);
-    }
-    return { values: values as ColumnValues<C>, damage };
-  }
-
-  isReadable(row: SqlRow): boolean {
-    for (let index = 0; index < this.#names.length; index++) {
-      if (!this.#columns[index]?.test(row[this.#names[index] as string])) return false;
-    }
-    return true;
-  }
-}
-
-/** Without the value: that may be a secret, and of any length. */
-function damageOf(column: string, issue: v.BaseIssue<unknown>): string {
-  const inside = v.getDotPath(issue);
-  const where = inside === null ? column : `${column}.${inside}`;
-  if (issue.type === "parse_json") return `${where} is not JSON`;
-  if (issue.type === "picklist") return `${where} is none that is known`;
-  return issue.kind === "schema" ? `${where} is not of type ${issue.expected}` : `${where} is out of range`;
-}
-
-/** The last millisecond that a Date can show. */
-const LATEST_MS = 8_640_000_000_000_000;
-
-function numberIn(from: number, to: number, instead = 0): RowColumn<number> {
-  return {
-    schema: once(() => v.pipe(v.number(), v.integer(), v.minValue(from), v.maxValue(to))),
-    test: (value) => Number.isInteger(value) && from <= (value as number) && (value as number) <= to,
-    instead,
-  };
-}
-
-function wordOf<const W extends readonly string[]>(words: W, instead: W[number]): RowColumn<W[number]> {
-  const known: ReadonlySet<unknown> = new Set(words);
-  return { schema: once(() => v.picklist(words)), test: (value) => known.has(value), instead };
-}
-
-function orNull<T>({ schema, test }: RowColumn<T>): RowColumn<T | null> {
-  return { schema: once(() => v.nullable(schema())), test: (value) => value === null || test(value), instead: null };
-}
-
-/** Parsed, which no glance does. */
-function parsed<T>(schema: Made<v.GenericSchema<unknown, T>>, instead: T): RowColumn<T> {
-  return { schema: once(() => v.pipe(v.string(), v.parseJson(), schema())), test: () => false, instead };
-}
-
-const string: RowColumn<string> = {
-  schema: once(() => v.string()),
-  test: (value) => typeof value === "string",
-  instead: "",
-};
-const stringOrNull = orNull(string);
-const int = numberIn(-Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
-const intOrNull = orNull(int);
-export const natural = numberIn(0, Number.MAX_SAFE_INTEGER);
-const grants = numberIn(0, MOST_GRANTS - 1);
-export const time = numberIn(-LATEST_MS, LATEST_MS);
-const timeOrNull = orNull(time);
 const causeOrNull = orNull(wordOf(CAUSES, "lost"));
 
-const textList = once(() => v.array(v.string()));
-const variables = once(() => v.record(v.string(), v.string()));
+const textList = once(() => v.array(given()));
+const variables = once(() => v.record(v.pipe(given(), v.regex(/^[^=]+$/)), given()));
 const gapCounts = once(() => v.record(v.string(), v.pipe(finite(), v.minValue(0))));
 
 /** The columns of a job that are JSON. */
@@ -138,6 +64,12 @@ export const JOB_JSON = {
   argv: parsed(textList, []),
   settings: orNull(parsed(SETTINGS, {})),
   env: orNull(parsed(variables, {})),
+};
+
+const folder: RowColumn<string> = {
+  schema: given,
+  test: (value) => typeof value === "string" && !value.includes("\0"),
+  instead: "/",
 };
 
 /** The others, but for its input, which is bytes or not there. */
@@ -160,7 +92,7 @@ export const JOB_COLUMNS = {
   last_beat_at_ms: timeOrNull,
   task: stringOrNull,
   key: stringOrNull,
-  cwd: string,
+  cwd: folder,
   progress: orNull<number>({ schema: finite, test: Number.isFinite, instead: 0 }),
   message: stringOrNull,
   cause: causeOrNull,

@@ -3,28 +3,31 @@
 import * as v from "valibot";
 import { BEATS } from "../../core/job.ts";
 import { once } from "../../core/once.ts";
+import { finite } from "./cells.ts";
+import { LONGEST_LEASE_MS } from "./columns.ts";
 
-export const finite = once(() => v.pipe(v.number(), v.finite()));
+/** Of time or bytes, or how often. */
+const amount = once(() => v.pipe(finite(), v.minValue(0), v.maxValue(LONGEST_LEASE_MS)));
 const whole = once(() => v.pipe(v.number(), v.safeInteger()));
 
 /** What differs from the defaults; what a newer version adds is left out. */
 export const SETTINGS = once(() =>
   v.partial(
     v.object({
-      backoff: v.object({ first_ms: finite(), factor: finite(), max_ms: finite(), jitter: finite() }),
+      backoff: v.object({ first_ms: amount(), factor: amount(), max_ms: amount(), jitter: amount() }),
       retry_on: v.picklist(["any", "lost"]),
       fatal_exit: v.array(v.tuple([whole(), whole()])),
-      timeout_ms: v.nullable(finite()),
-      interval_ms: v.nullable(finite()),
-      extension_ms: v.nullable(finite()),
+      timeout_ms: v.nullable(amount()),
+      interval_ms: v.nullable(amount()),
+      extension_ms: v.nullable(amount()),
       beat: v.nullable(v.picklist(BEATS)),
-      grace_ms: v.nullable(v.union([finite(), v.literal("never")])),
+      grace_ms: v.nullable(v.union([amount(), v.literal("never")])),
       pty: v.boolean(),
-      log_limit_bytes: finite(),
-      output_limit_bytes: finite(),
-      memory_bytes: v.nullable(finite()),
-      pids: v.nullable(finite()),
-      cpus: v.nullable(finite()),
+      log_limit_bytes: amount(),
+      output_limit_bytes: amount(),
+      memory_bytes: v.nullable(amount()),
+      pids: v.nullable(amount()),
+      cpus: v.nullable(amount()),
     }),
   ),
 );

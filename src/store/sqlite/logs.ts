@@ -2,6 +2,7 @@
 
 import type { LogChunk } from "../../core/records.ts";
 import type { LogQuery } from "../queries.ts";
+import { toLogChunk } from "../shared/log_rows.ts";
 import { isHeldBy } from "../shared/verdicts.ts";
 import type { LogWrite } from "../store.ts";
 import type { Database } from "./open.ts";
@@ -18,12 +19,12 @@ export function appendLogs(db: Database, writes: readonly LogWrite[]): void {
 
 export function logs(db: Database, { job, attempt, from, before, limit }: LogQuery): LogChunk[] {
   if (before !== undefined) {
-    return db.sql(SQL.logsBefore).all(job, attempt, from, before, limit).toReversed() as unknown as LogChunk[];
+    return db.sql(SQL.logsBefore).all(job, attempt, from, before, limit).map(toLogChunk).toReversed();
   }
-  return db.sql(SQL.logs).all(job, attempt, from, limit) as unknown as LogChunk[];
+  return db.sql(SQL.logs).all(job, attempt, from, limit).map(toLogChunk);
 }
 
 /** The newest pieces, in order. */
 export function lastLogs(db: Database, job: number, attempt: number, count: number): LogChunk[] {
-  return db.sql(SQL.lastLogs).all(job, attempt, count).toReversed() as unknown as LogChunk[];
+  return db.sql(SQL.lastLogs).all(job, attempt, count).map(toLogChunk).toReversed();
 }

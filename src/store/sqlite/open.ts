@@ -15,7 +15,15 @@ import { enqueue } from "./enqueue.ts";
 import { Noted } from "./history.ts";
 import { explain, isBusy } from "./failure.ts";
 import { OpenFiles, findFile, noticeNewLife } from "./identity.ts";
-import { APPLICATION_ID, SCHEMA_VERSION, SHORT_WAL_BYTES, WAL_LIMIT_BYTES, quickLocation } from "./quick_enqueue.ts";
+import {
+  APPLICATION_ID,
+  SCHEMA_TEXT,
+  SCHEMA_VERSION,
+  SHORT_WAL_BYTES,
+  WAL_LIMIT_BYTES,
+  builtSchema,
+  quickLocation,
+} from "./quick_enqueue.ts";
 import { RANK, Writer } from "./writer.ts";
 
 export interface OpenSqliteOptions {
@@ -86,7 +94,11 @@ async function connect(file: string, options: OpenSqliteOptions): Promise<Connec
   try {
     const opened = (database = platform.openSqlite(path));
     recheck();
-    const version = await whileBusy(busy_limit_ms, () => configure(opened, path));
+    const { version, schema } = await whileBusy(busy_limit_ms, () => configure(opened, path));
+    if (version > 0 && version <= SCHEMA_VERSION && schema !== builtSchema()) {
+      const { refuseOtherSchema } = await import("./exact_schema.ts");
+      refuseOtherSchema(path, version, schema);
+    }
     if (version !== SCHEMA_VERSION) {
       const { migrate } = await import("./schema.ts");
       await whileBusy(busy_limit_ms, () => migrate(opened, path));
@@ -116,18 +128,17 @@ async function locationOf(file: string, { trust = false, create = true }: OpenSq
   return prepareLocation(file, { trust, create });
 }
 
-/** Answers the version of the schema. One statement for what is asked and one for what is set: every enqueue pays. */
-function configure(database: SqlDatabase, path: string): number {
-  database.exec("PRAGMA busy_timeout = 5");
-  const found = database
-    .prepare(
-      "SELECT user_version, application_id, journal_mode FROM pragma_user_version, pragma_application_id, pragma_journal_mode",
-    )
-    .get();
+const FOUND = `SELECT user_version, application_id, journal_mode, ${SCHEMA_TEXT} AS schema
+  FROM pragma_user_version, pragma_application_id, pragma_journal_mode`;
+
+/** Answers the schema and its version. One statement for what is asked and one for what is set: every enqueue pays. */
+function configure(database: SqlDatabase, path: string): { version: number; schema: string } {
+  database.exec("PRAGMA busy_timeout = 5; PRAGMA trusted_schema = OFF");
+  const found = database.prepare(FOUND).get();
   if (found?.["application_id"] !== APPLICATION_ID) refuseForeign(database, path);
   if (found?.["journal_mode"] !== "wal") database.exec("PRAGMA journal_mode = WAL");
   database.exec(`PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA journal_size_limit = ${WAL_LIMIT_BYTES}`);
-  return found?.["user_version"] as number;
+  return { version: found?.["user_version"] as number, schema: String(found?.["schema"] ?? "") };
 }
 
 /** An empty file is about to become ours; a database with tables in it and another mark is somebody else's. */

@@ -17,6 +17,17 @@ import { explain, isBusy } from "./failure.ts";
 export const APPLICATION_ID = 0x4c454153;
 export const SCHEMA_VERSION = 7;
 
+/**
+ * The whole schema of a store as one text. Control characters between its parts: what is in a name or a statement can't
+ * be taken for them without being seen to differ.
+ */
+export const SCHEMA_TEXT = `(SELECT group_concat(type || char(2) || name || char(2) || tbl_name || char(2) || coalesce(sql, ''),
+  char(1)) FROM (SELECT * FROM sqlite_schema ORDER BY type, name))`;
+
+/** What it is in a store of this version, as the build found it; run from source nobody knows before it is asked. */
+declare const LEASE_SCHEMA: string | undefined;
+export const builtSchema = () => (typeof LEASE_SCHEMA === "string" ? LEASE_SCHEMA : null);
+
 /** The WAL is cut back to this after a checkpoint. */
 export const WAL_LIMIT_BYTES = 64 * 1024 * 1024;
 /** A process that ends leaves so much of it to the next one, for whom a longer one would be slow to read. */
@@ -55,7 +66,8 @@ export function jobColumns(job: NewJob, now_ms: number, settings = settingsColum
 const INSERT_IF_OURS = INSERT_JOB.replace("VALUES (", "SELECT ").replace(
   /\)$/,
   ` FROM pragma_user_version, pragma_application_id, pragma_synchronous
-    WHERE user_version = ${SCHEMA_VERSION} AND application_id = ${APPLICATION_ID} AND synchronous = 2`,
+    WHERE user_version = ${SCHEMA_VERSION} AND application_id = ${APPLICATION_ID} AND synchronous = 2
+      AND ${SCHEMA_TEXT} = ?14`,
 );
 
 /**
@@ -65,7 +77,8 @@ const INSERT_IF_OURS = INSERT_JOB.replace("VALUES (", "SELECT ").replace(
  */
 export function quickEnqueue(files: QuickFiles, file: string, job: NewJob, now_ms: number): number | null {
   if (job.key !== null || job.input !== null || isBlocked(job)) return null;
-  const location = quickLocation(files, file);
+  const schema = builtSchema();
+  const location = schema === null ? null : quickLocation(files, file);
   const opened = location === null ? null : open(location.path);
   if (location === null || opened === null) return null;
   const { database, insert } = opened;
@@ -75,7 +88,7 @@ export function quickEnqueue(files: QuickFiles, file: string, job: NewJob, now_m
   }
   let added: ReturnType<SqlStatement["run"]>;
   try {
-    added = insert.run(...jobColumns(job, now_ms));
+    added = insert.run(...jobColumns(job, now_ms), schema);
   } catch (error) {
     database.close();
     // After any other error the job may be there all the same: who is told can look, but must not find it twice.

@@ -16,8 +16,8 @@ import type { AttemptRecord, RecoveryTotals, SweepCounts } from "../../core/reco
 import type { SqlRow, SqlValue } from "../../platform/platform.ts";
 import type { ExpiredLease, ExpiredQuery } from "../queries.ts";
 import { RECOVERY_TOTALS, fromJson } from "../shared/facts.ts";
+import { finite } from "../shared/cells.ts";
 import { stateColumns, toAttempt, toJob } from "../shared/rows.ts";
-import { finite } from "../shared/settings.ts";
 import { addTotals } from "../shared/verdicts.ts";
 import type { RecoverRequest } from "../store.ts";
 import { noteEnd } from "./history.ts";

@@ -15,6 +15,7 @@ import { strictLine } from "../../../src/cli/strict.ts";
 import { dispatch } from "../../../src/cli/main.ts";
 import { systemClock, systemRandom } from "../../../src/platform/clock.ts";
 import { openSqlite } from "../../../src/store/sqlite/open.ts";
+import "../../support/built.ts";
 
 const top = mkdtempSync(join(tmpdir(), "lease-quick-"));
 afterAll(() => rmSync(top, { recursive: true }));
