@@ -12,7 +12,9 @@ import { openSqlite, openSqliteInbox } from "../../src/store/sqlite/open.ts";
 import { quickEnqueue, SCHEMA_TEXT, SCHEMA_VERSION } from "../../src/store/sqlite/quick_enqueue.ts";
 import { MIGRATIONS } from "../../src/store/sqlite/schema.ts";
 import { newJob } from "../support/jobs.ts";
-import "../support/built.ts";
+import { asIfBuilt } from "../support/built.ts";
+
+asIfBuilt();
 
 const OPTIONS = { clock: systemClock, random: systemRandom };
 let folder: string;

@@ -13,7 +13,9 @@ import { openSqlite } from "../../src/store/sqlite/open.ts";
 import { SHORT_WAL_BYTES, quickEnqueue } from "../../src/store/sqlite/quick_enqueue.ts";
 import { ManualClock } from "../support/clock.ts";
 import { newJob } from "../support/jobs.ts";
-import "../support/built.ts";
+import { asIfBuilt } from "../support/built.ts";
+
+asIfBuilt();
 
 const top = mkdtempSync(join(tmpdir(), "lease-quick-enqueue-"));
 afterAll(() => rmSync(top, { recursive: true }));

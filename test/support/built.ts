@@ -3,4 +3,6 @@
 import { schemaOf } from "../../src/store/sqlite/exact_schema.ts";
 import { SCHEMA_VERSION } from "../../src/store/sqlite/quick_enqueue.ts";
 
-Object.assign(globalThis, { LEASE_SCHEMA: schemaOf(SCHEMA_VERSION) });
+export function asIfBuilt(): void {
+  Object.assign(globalThis, { LEASE_SCHEMA: schemaOf(SCHEMA_VERSION) });
+}

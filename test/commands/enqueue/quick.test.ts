@@ -15,7 +15,9 @@ import { strictLine } from "../../../src/cli/strict.ts";
 import { dispatch } from "../../../src/cli/main.ts";
 import { systemClock, systemRandom } from "../../../src/platform/clock.ts";
 import { openSqlite } from "../../../src/store/sqlite/open.ts";
-import "../../support/built.ts";
+import { asIfBuilt } from "../../support/built.ts";
+
+asIfBuilt();
 
 const top = mkdtempSync(join(tmpdir(), "lease-quick-"));
 afterAll(() => rmSync(top, { recursive: true }));
