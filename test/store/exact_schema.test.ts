@@ -104,11 +104,6 @@ describe("a schema that is not ours is refused by name", () => {
     ["an index", "index i on jobs", ["CREATE INDEX i ON jobs (cwd)"]],
     ["a generated column", "a changed table jobs", ["ALTER TABLE jobs ADD COLUMN g TEXT AS (upper(argv))"]],
     [
-      "another trigger of the same name",
-      "a changed trigger jobs_ended on jobs",
-      ["DROP TRIGGER jobs_ended", "CREATE TRIGGER jobs_ended AFTER UPDATE ON jobs BEGIN SELECT 1; END"],
-    ],
-    [
       "a text that looks like another when its blanks are gone",
       "a changed index jobs_due on jobs",
       ["DROP INDEX jobs_due", "CREATE INDEX jobs_due ON jobs (run_at_ms, queue) WHERE state = ' scheduled'"],
