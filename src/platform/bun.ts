@@ -76,4 +76,16 @@ export const platform: Platform = {
     bytes.length * MOST_INFLATED <= most_bytes
       ? Bun.inflateSync(bytes as Uint8Array<ArrayBuffer>)
       : process.getBuiltinModule("node:zlib").inflateRawSync(bytes, { maxOutputLength: most_bytes }),
+
+  serve({ host, port, body_limit_bytes, answer }) {
+    const server: Bun.Server<undefined> = Bun.serve({
+      hostname: host,
+      port,
+      maxRequestBodySize: body_limit_bytes,
+      // A stream of events may be silent for long.
+      idleTimeout: 0,
+      fetch: (request) => answer(request, server.requestIP(request)),
+    });
+    return { port: server.port ?? port, stop: () => server.stop(true) };
+  },
 };

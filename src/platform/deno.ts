@@ -8,6 +8,22 @@ import { deflateRawSync, inflateRawSync } from "node:zlib";
 import { LeaseError } from "../core/errors.ts";
 import type { Child, Platform, SqlRow } from "./platform.ts";
 
+/** What we use of it; the types at hand are Bun's and Node's. */
+interface DenoServer {
+  addr: { port: number };
+  finished: Promise<void>;
+}
+type DenoHandler = (request: Request, info: { remoteAddr: { hostname: string; port: number } }) => unknown;
+interface DenoServe {
+  (options: { hostname: string; port: number; signal: AbortSignal; onListen: () => void }, h: DenoHandler): DenoServer;
+}
+
+/** Its own server has no limit. */
+function limited(request: Request, limit_bytes: number): Request | null {
+  if (request.body === null) return request;
+  return Number(request.headers.get("content-length") ?? Infinity) <= limit_bytes ? request : null;
+}
+
 export const platform: Platform = {
   runtime: `deno ${process.versions["deno"] ?? ""}`,
 
@@ -42,6 +58,22 @@ export const platform: Platform = {
 
   deflate: (bytes) => deflateRawSync(bytes, { level: 1 }),
   inflate: (bytes, most_bytes) => inflateRawSync(bytes, { maxOutputLength: most_bytes }),
+
+  serve({ host, port, body_limit_bytes, answer }) {
+    const { serve } = (globalThis as unknown as { Deno: { serve: DenoServe } }).Deno;
+    const ending = new AbortController();
+    const options = { hostname: host, port, signal: ending.signal, onListen: () => {} };
+    const server = serve(options, (request, { remoteAddr }) => {
+      const taken = limited(request, body_limit_bytes);
+      if (taken === null) return new Response(null, { status: 413 });
+      return answer(taken, { address: remoteAddr.hostname, port: remoteAddr.port });
+    });
+    const stop = async () => {
+      ending.abort();
+      await server.finished;
+    };
+    return { port: server.addr.port, stop };
+  },
 
   async spawn(options) {
     if (options.pty)

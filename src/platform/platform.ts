@@ -118,6 +118,27 @@ export interface ProcessCalls {
   reap(pid: number): boolean;
 }
 
+/** Where a request comes from. */
+export interface Peer {
+  address: string;
+  port: number;
+}
+
+export interface ServeOptions {
+  host: string;
+  /** 0: any that is free. */
+  port: number;
+  /** No more of a request's body is taken. */
+  body_limit_bytes: number;
+  answer: (request: Request, peer: Peer | null) => Response | Promise<Response>;
+}
+
+export interface Listener {
+  readonly port: number;
+  /** Ends at once, open answers included. */
+  stop(): Promise<void>;
+}
+
 export interface Platform {
   readonly runtime: string;
   quickFiles(): QuickFiles | null;
@@ -133,4 +154,6 @@ export interface Platform {
   deflate(bytes: Uint8Array): Uint8Array;
   /** Throws when it is not that, or would be more than `most_bytes`: a few bytes may stand for gigabytes. */
   inflate(bytes: Uint8Array, most_bytes: number): Uint8Array;
+  /** Answers HTTP requests; throws the system's error when it can't listen there. */
+  serve(options: ServeOptions): Listener;
 }
