@@ -3,7 +3,7 @@
 import type { Job } from "../core/job.ts";
 import { conclude, subjectOf, type Learned } from "../core/learning.ts";
 import { Tail } from "../runner/log/tail.ts";
-import type { Store } from "../store/store.ts";
+import type { Glance } from "../store/store.ts";
 import type { JobPage } from "../view/job.ts";
 import { around } from "./why_waiting.ts";
 
@@ -16,7 +16,7 @@ export type PageFacts = Omit<JobPage, "reason" | "show_env"> & { reason: (at_ms:
 
 /** In the order of the ids, null where there is no such job. */
 export async function jobPages(
-  store: Store,
+  store: Glance,
   ids: readonly number[],
   now_ms: number,
   ends: LogEnds,
@@ -38,7 +38,7 @@ export async function jobPages(
 }
 
 /** What earlier runs have taught about the lease of a job that wants it so. */
-async function learnedBy(store: Store, job: Job): Promise<Learned | null> {
+async function learnedBy(store: Glance, job: Job): Promise<Learned | null> {
   if (job.settings.lease_ms !== "auto") return null;
   const [learned] = await store.learned([subjectOf(job)]);
   return learned ?? conclude(0, {});
@@ -49,7 +49,7 @@ export class LogEnds {
   readonly #read = new Map<number, { attempt: number; from: number; tail: Tail }>();
 
   /** Of the newest attempt. */
-  async lines(store: Store, { id, token: attempt }: Job): Promise<string[]> {
+  async lines(store: Glance, { id, token: attempt }: Job): Promise<string[]> {
     const before = this.#read.get(id);
     const end = before?.attempt === attempt ? before : { attempt, from: 0, tail: new Tail() };
     this.#read.set(id, end);

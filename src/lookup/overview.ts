@@ -1,6 +1,6 @@
 /** What is going on, at a glance. Counts, and reads only the few rows that are shown: the store may be large. */
 
-import type { Store } from "../store/store.ts";
+import type { Glance } from "../store/store.ts";
 import type { Overview } from "../view/overview.ts";
 import { summarizeQueues } from "../view/queues.ts";
 import { servedBy } from "./queues.ts";
@@ -11,7 +11,7 @@ const ENDED_WORKERS = 20;
 /** So many leases are read at once; of more, only those of workers that are there. */
 const MOST_LEASES = 500;
 
-export async function overviewNow(store: Store, now_ms: number): Promise<Overview> {
+export async function overviewNow(store: Glance, now_ms: number): Promise<Overview> {
   const [counts, workers, paused, failures, retries, recovery, leases, first] = await Promise.all([
     store.counts(),
     workersNow(store),

@@ -2,7 +2,7 @@
 
 import { nearest } from "../core/nearest.ts";
 import type { WorkerRecord } from "../core/records.ts";
-import type { Store } from "../store/store.ts";
+import type { Glance } from "../store/store.ts";
 import { summarizeQueues, type QueueSummary } from "../view/queues.ts";
 import { workerState } from "../view/workers.ts";
 import { workersNow } from "./workers.ts";
@@ -10,7 +10,7 @@ import { workersNow } from "./workers.ts";
 const PAGE = 1_000;
 
 /** Every queue, with its jobs by the states that people see. */
-export async function queuesNow(store: Store, now_ms: number): Promise<QueueSummary[]> {
+export async function queuesNow(store: Glance, now_ms: number): Promise<QueueSummary[]> {
   const [counts, workers, paused] = await Promise.all([store.counts(), workersNow(store), store.pausedQueues()]);
   const cancelling = await cancellingJobs(store);
   const retrying = new Map(counts.flatMap((one) => (one.retrying === undefined ? [] : [[one.queue, one.retrying]])));
@@ -22,7 +22,7 @@ export function servedBy(workers: readonly WorkerRecord[], now_ms: number) {
   return workers.filter((worker) => workerState(worker, now_ms) === "live").map(({ queues }) => queues);
 }
 
-async function cancellingJobs(store: Store): Promise<Map<string, number>> {
+async function cancellingJobs(store: Glance): Promise<Map<string, number>> {
   const numbers = new Map<string, number>();
   let behind_id = 0;
   for (;;) {
@@ -34,14 +34,14 @@ async function cancellingJobs(store: Store): Promise<Map<string, number>> {
 }
 
 /** With jobs in it, paused, or served. */
-async function knownQueues(store: Store): Promise<Set<string>> {
+async function knownQueues(store: Glance): Promise<Set<string>> {
   const [counts, paused, workers] = await Promise.all([store.counts(), store.pausedQueues(), store.workers()]);
   const served = workers.flatMap(({ queues, stopped_at_ms }) => (stopped_at_ms === null ? (queues ?? []) : []));
   return new Set([...counts.map(({ queue }) => queue), ...paused, ...served]);
 }
 
 /** For each of the names that nobody has used, a remark to be shown; null for the others. */
-export async function queueRemarks(store: Store, queues: readonly string[]): Promise<(string | null)[]> {
+export async function queueRemarks(store: Glance, queues: readonly string[]): Promise<(string | null)[]> {
   const known = await knownQueues(store);
   return queues.map((queue) => {
     if (known.has(queue)) return null;

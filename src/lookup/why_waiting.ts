@@ -5,7 +5,7 @@
 
 import type { Job } from "../core/job.ts";
 import type { WorkerRecord } from "../core/records.ts";
-import type { Store } from "../store/store.ts";
+import type { Glance } from "../store/store.ts";
 import { reasonOf, type Parent, type ReasonFacts } from "../view/reason.ts";
 import { workerState } from "../view/workers.ts";
 import { leasesByEnd, withHeldJobs, workersNow } from "./workers.ts";
@@ -23,7 +23,7 @@ const MOST_IN_LINE = 300;
 /** With more leases than this nobody waits for the count of free slots. */
 const MOST_LEASES = 500;
 
-export async function around(store: Store, jobs: readonly Job[], now_ms: number): Promise<Around> {
+export async function around(store: Glance, jobs: readonly Job[], now_ms: number): Promise<Around> {
   const blocked = jobs.filter(({ state }) => state.name === "blocked").map(({ id }) => id);
   const pending = jobs.filter(({ state }) => state.name === "pending");
   const waiting = jobs.some(({ state }) => state.name === "pending" || state.name === "scheduled");
@@ -63,7 +63,7 @@ export async function around(store: Store, jobs: readonly Job[], now_ms: number)
 }
 
 /** Null: there are too many leases to tell. */
-async function freeSlots(store: Store, workers: readonly WorkerRecord[]): Promise<Map<string, number> | null> {
+async function freeSlots(store: Glance, workers: readonly WorkerRecord[]): Promise<Map<string, number> | null> {
   if (workers.length === 0) return null;
   const leases = await leasesByEnd(store, { most: MOST_LEASES });
   if (!leases.all) return null;
@@ -78,7 +78,7 @@ interface Lines {
   lengths: Map<string, number>;
 }
 
-async function lines(store: Store, queues: readonly string[]): Promise<Lines> {
+async function lines(store: Glance, queues: readonly string[]): Promise<Lines> {
   const counts = queues.length === 0 ? [] : await store.counts();
   const pending = counts.filter(({ queue, state }) => state === "pending" && queues.includes(queue));
   const lengths = new Map(pending.map(({ queue, count }) => [queue, count]));

@@ -5,11 +5,11 @@ import type { Job } from "../core/job.ts";
 import type { WorkerRecord } from "../core/records.ts";
 import { host, isProvenDead } from "../platform/machine.ts";
 import type { ExpiredQuery } from "../store/queries.ts";
-import type { Store } from "../store/store.ts";
+import type { Glance } from "../store/store.ts";
 import type { WorkerRow } from "../view/workers.ts";
 
 /** One of this machine that is proven dead is so before a sweep has written it down. */
-export async function workersNow(store: Store): Promise<WorkerRecord[]> {
+export async function workersNow(store: Glance): Promise<WorkerRecord[]> {
   return (await store.workers()).map((worker) => {
     const dead = worker.stopped_at_ms === null && worker.host === host && isProvenDead(worker.process);
     return dead ? { ...worker, stopped_at_ms: worker.seen_at_ms, ended: "dead" } : worker;
@@ -18,7 +18,7 @@ export async function workersNow(store: Store): Promise<WorkerRecord[]> {
 
 /** Each with the jobs that it holds the lease of; `leases` saves asking for those of every worker. */
 export async function withHeldJobs(
-  store: Store,
+  store: Glance,
   workers: readonly WorkerRecord[],
   leases: Leases,
 ): Promise<WorkerRow[]> {
@@ -28,7 +28,7 @@ export async function withHeldJobs(
   return workers.map((worker) => ({ worker, held: held.get(worker.id) ?? [] }));
 }
 
-function heldByOne(store: Store, { id, slots }: WorkerRecord): Promise<Job[]> {
+function heldByOne(store: Glance, { id, slots }: WorkerRecord): Promise<Job[]> {
   // One more per slot may be acquired ahead.
   return store.list({ holder: id, limit: 2 * slots, newest_first: false });
 }
@@ -49,7 +49,7 @@ interface Leases {
 }
 
 /** Those that are over come first, however many there are. */
-export async function leasesByEnd(store: Store, { most, wanted, ends_within_ms }: Wanted): Promise<Leases> {
+export async function leasesByEnd(store: Glance, { most, wanted, ends_within_ms }: Wanted): Promise<Leases> {
   const jobs: Job[] = [];
   let after: ExpiredQuery["after"] = null;
   for (;;) {

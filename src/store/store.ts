@@ -208,6 +208,9 @@ export interface Reader {
   onReplaced(fence: (error: LeaseError) => void): () => void;
 }
 
+/** All that is needed to look, and nothing that changes anything. */
+export type Glance = Reader & Pick<Sweeper, "expired">;
+
 /** What keeps a store small and healthy, and moves it. */
 export interface Upkeep {
   /** How many finished jobs a prune with this query would delete, by state. */
