@@ -12,6 +12,7 @@ import { parseArgs } from "node:util";
 import manifest from "../package.json" with { type: "json" };
 import { schemaOf } from "../src/store/sqlite/exact_schema.ts";
 import { SCHEMA_VERSION } from "../src/store/sqlite/quick_enqueue.ts";
+import { buildPages } from "./pages.ts";
 
 const root = join(import.meta.dir, "..");
 
@@ -43,6 +44,21 @@ const inOnePiece: Bun.BunPlugin = {
   },
 };
 
+// The pages of `lease ui`, as a module of their own: loaded by nothing else.
+const FILES = join(root, "src/observe/dashboard/files.ts");
+const pages = existsSync(FILES) ? JSON.stringify(await buildPages()) : "[]";
+const PACKED = "function packed(): readonly PackedFile[] {";
+const withPages: Bun.BunPlugin = {
+  name: "pages inside",
+  setup(build) {
+    build.onLoad({ filter: /src\/observe\/dashboard\/files\.ts$/ }, async ({ path }) => {
+      const source = await Bun.file(path).text();
+      if (!source.includes(PACKED)) throw new Error(`${path} does not list the pages as it did: see scripts/build.ts`);
+      return { contents: source.replace(PACKED, () => `${PACKED}\n  return ${pages};`), loader: "ts" };
+    });
+  },
+};
+
 // citty reads each line by node:util before its plugins do, which no command lets it (see cli/main.ts), and loading that
 // module takes a tenth of the time of an enqueue.
 const IMPORTED = 'import { parseArgs as parseArgs$1 } from "node:util";';
@@ -62,7 +78,7 @@ const cittyWithoutUtil: Bun.BunPlugin = {
 const built = await Bun.build({
   ...common,
   entrypoints: [join(root, "src/main.ts")],
-  plugins: [inOnePiece, cittyWithoutUtil],
+  plugins: [inOnePiece, withPages, cittyWithoutUtil],
   bytecode: true,
   // Each lazily imported subcommand stays a file of its own inside the executable. In one file, everything that any
   // subcommand imports is loaded at every start: 10 ms instead of 4 with consola behind one of them.

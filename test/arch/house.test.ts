@@ -63,6 +63,13 @@ describe("no two exported names are alike", () => {
     expect(namesExportedTwice(files)).toEqual([`Row is exported by ${one} and ${other}: one name, one meaning`]);
   });
 
+  test("the check looks at what runs in a browser by itself", () => {
+    const page = "src/observe/dashboard/pages";
+    const row = (path: string) => file(path, "export interface Row {}");
+    expect(namesExportedTwice([row("src/view/a.ts"), row(`${page}/a.ts`)])).toEqual([]);
+    expect(namesExportedTwice([row(`${page}/a.ts`), row(`${page}/b.tsx`)])).toHaveLength(1);
+  });
+
   test("the check accepts the same verb in both engines", () => {
     const verb = "export async function acquire() {}";
     expect(namesExportedTwice([file("src/store/sqlite/a.ts", verb), file("src/store/postgres/a.ts", verb)])).toEqual(

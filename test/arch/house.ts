@@ -48,12 +48,16 @@ const ENGINES = /^src\/store\/(?:sqlite|postgres)\//;
 /** The platform of each runtime is `platform`. */
 const RUNTIMES = /^src\/platform\/(?:bun|deno)\.ts$/;
 
+/** A page is called after what it shows, and imports nothing by which the two could be mixed up. */
+const PAGES = /^src\/observe\/dashboard\/pages\//;
+
 export const namesExportedTwice: Rule = (files) => {
   const places = new Map<string, { path: string; side: string }[]>();
   for (const { path, source } of files) {
     const side = ENGINES.exec(path)?.[0] ?? RUNTIMES.exec(path)?.[0] ?? "";
     for (const [, name = ""] of codeOf(source).matchAll(EXPORTED)) {
-      places.set(name, [...(places.get(name) ?? []), { path, side }]);
+      const meaning = PAGES.test(path) ? `the pages' ${name}` : name;
+      places.set(meaning, [...(places.get(meaning) ?? []), { path, side }]);
     }
   }
   return [...places].flatMap(([name, found]) => {

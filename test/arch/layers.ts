@@ -31,6 +31,8 @@ const MAY_IMPORT = {
   // It names what a sweep would leave alone.
   lookup: ["core", "platform", "store/store.ts", "runner", "recovery", "view"],
   observe: ["core", "platform", "store/store.ts", "lookup", "view"],
+  // What runs in a browser: an island that knows the server by what it answers.
+  "observe/dashboard/pages": [],
   // What commands have in common: grammar, settings, the terminal, signals.
   cli: ["core", "platform", "store/store.ts", "leasing", "runner", "worker", "lookup", "view", "config"],
   commands: [
@@ -81,10 +83,14 @@ const APART: Readonly<Record<string, Part>> = {
   "src/store/copy/transfer.ts": "store/store.ts",
 };
 
+const ISLAND = "observe/dashboard/pages";
+const IN_BROWSER = /^(?:preact|uplot)(?:\/|$)/;
+
 /** The part a path of src/ belongs to, or null when MAY_IMPORT has no line for it. */
 function partOf(path: string): Part | null {
   const apart = APART[path];
   if (apart !== undefined) return apart;
+  if (path.startsWith(`src/${ISLAND}/`)) return ISLAND;
   const [src, folder = "", inner = ""] = path.split("/");
   const name = folder === "store" ? `store/${inner}` : folder;
   return src === "src" && isPart(name) && !name.endsWith(".ts") ? name : null;
@@ -102,6 +108,7 @@ function target(path: string, specifier: string): string | null {
 function outsider(part: Part, specifier: string): string | null {
   if (part === "core" && specifier !== "valibot") return "core imports nothing but core and valibot";
   if (/^bun(:|$)/.test(specifier) && part !== "platform") return "what only Bun has is imported in platform alone";
+  if ((part === ISLAND) !== IN_BROWSER.test(specifier)) return "preact and uplot, and they alone, are for the pages";
   if (/^(#|npm:|jsr:|https?:)/.test(specifier)) return "packages are imported by the names in package.json";
   return null;
 }

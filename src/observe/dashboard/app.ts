@@ -1,0 +1,182 @@
+/**
+ * The dashboard as a function from requests to responses: pages, what they show (`/api/…`), what keeps them up to date
+ * (`/api/live`) and, unless it is read-only, what they can change. A read-only one has no route that writes.
+ */
+
+import { Hono, type Context } from "hono";
+import type { Clock } from "../../core/clock.ts";
+import { errorText, LeaseError } from "../../core/errors.ts";
+import type { Store } from "../../store/store.ts";
+import { answers, type About } from "./answers.ts";
+import { changes, type ReadJob } from "./changes.ts";
+import type { PageFile } from "./files.ts";
+import { Guard, refuse, type Guarded } from "./guard.ts";
+import { Live, type Answer } from "./live.ts";
+import { SharedReader } from "./shared_reader.ts";
+
+export interface DashboardOptions extends Guarded {
+  store: Store;
+  clock: Clock;
+  about: About;
+  files: readonly PageFile[];
+  readJob: ReadJob;
+  /** Something went wrong that is not the asker's doing. */
+  trouble: (message: string) => void;
+}
+
+/** The answers of one page, and a log. */
+const MOST_PATHS = 8;
+const MOST_TABS = 500;
+/** A tab that takes nothing in for so long has gone. */
+const MOST_WAITING_BYTES = 8 * 1024 * 1024;
+const PING_EVERY_MS = 15_000;
+
+export class Dashboard {
+  readonly #options: DashboardOptions;
+  readonly #live: Live;
+  readonly #reader: SharedReader;
+  readonly #reads: Hono;
+  readonly #app = new Hono();
+  #tabs = 0;
+
+  constructor(options: DashboardOptions) {
+    this.#options = options;
+    const { store, clock, about } = options;
+    this.#reader = new SharedReader(store, clock);
+    this.#reads = answers(this.#reader.glance, about, store);
+    this.#reads.onError((error, c) => this.#failed(error, c));
+    this.#live = new Live({
+      look: (path) => this.#look(path),
+      watch: (changed) => store.watch(changed),
+      budget: this.#reader.budget,
+      clock,
+    });
+    this.#build();
+  }
+
+  /** Questions that the store has been asked so far. */
+  get asked(): number {
+    return this.#reader.budget.asked;
+  }
+
+  readonly fetch = (request: Request): Response | Promise<Response> => this.#app.fetch(request);
+
+  stop(): void {
+    this.#live.stop();
+  }
+
+  #build(): void {
+    const { about, store, readJob, files } = this.#options;
+    const guard = new Guard(this.#options);
+    const app = this.#app;
+    app.onError((error, c) => this.#failed(error, c));
+    app.notFound((c) => refuse(c, 404, "there is nothing here"));
+    app.use(guard.everywhere);
+    app.post("/api/login", async (c) => {
+      const { token = "" } = (await c.req.json().catch(() => ({}))) as { token?: unknown };
+      if (guard.login(c, String(token))) return c.json({ ok: true });
+      return refuse(c, 401, "this is not the token that lease ui printed when it started");
+    });
+    app.use("/api/*", guard.readers);
+    app.get("/api/live", (c) => this.#follow(c));
+    app.route("/api", this.#reads);
+    if (!about.read_only) {
+      app.use("/api/*", guard.writers, async (_c, next) => {
+        await next();
+        // Those who look see what was changed at once.
+        this.#reader.forget();
+        this.#live.changed(true);
+      });
+      app.route("/api", changes(store, readJob));
+    }
+    app.all("/api/*", (c) => refuse(c, 404, "there is nothing here"));
+    pages(app, files);
+  }
+
+  async #look(path: string): Promise<Answer> {
+    await this.#reader.now_ms();
+    const response = await this.#reads.request(path);
+    return { status: response.status, body: await response.text(), next: response.headers.get("lease-next") };
+  }
+
+  /** Server-sent events: `{ path, now, status, body }` for each answer of which there is news. */
+  #follow(c: Context): Response {
+    const paths = [...new Set(c.req.queries("path"))];
+    if (paths.length === 0 || paths.length > MOST_PATHS || !paths.every((path) => path.startsWith("/")))
+      return refuse(c, 400, `name what to follow: 1 to ${MOST_PATHS} paths`);
+    if (this.#tabs >= MOST_TABS) return refuse(c, 503, "too many tabs are open");
+    let end = () => {};
+    const body = new ReadableStream<Uint8Array>(
+      {
+        start: (out) => {
+          end = this.#stream(out, paths);
+        },
+        cancel: () => end(),
+      },
+      new ByteLengthQueuingStrategy({ highWaterMark: MOST_WAITING_BYTES }),
+    );
+    return c.body(body as never, 200, { "content-type": "text/event-stream", "x-accel-buffering": "no" });
+  }
+
+  #stream(out: ReadableStreamDefaultController<Uint8Array>, paths: readonly string[]): () => void {
+    const { clock } = this.#options;
+    const encoder = new TextEncoder();
+    let over = false;
+    let unfollow = () => {};
+    let unping = () => {};
+    const end = () => {
+      if (over) return;
+      over = true;
+      this.#tabs -= 1;
+      unfollow();
+      unping();
+    };
+    const write = (text: string) => {
+      if (over) return;
+      // Whoever does not read comes back later, and is told what is then.
+      if ((out.desiredSize ?? 0) <= 0) {
+        end();
+        out.close();
+      } else out.enqueue(encoder.encode(text));
+    };
+    const ping = () => {
+      write(": still here\n\n");
+      unping = clock.after(PING_EVERY_MS, ping);
+    };
+    this.#tabs += 1;
+    write("retry: 2000\n\n");
+    unping = clock.after(PING_EVERY_MS, ping);
+    unfollow = this.#live.follow(paths, (path, { status, body }) => {
+      const now = Math.round(this.#reader.known_now_ms);
+      write(`data: {"path":${JSON.stringify(path)},"now":${now},"status":${status},"body":${body}}\n\n`);
+    });
+    return end;
+  }
+
+  #failed(error: unknown, c: Context): Response {
+    // What went wrong with the store is for whoever looks; of what else, they need not know.
+    const known = error instanceof LeaseError;
+    this.#options.trouble(`${c.req.method} ${c.req.path}: ${errorText(error)}`);
+    return c.json({ error: known ? error.message : "something went wrong here; lease ui has said what" }, 503);
+  }
+}
+
+/** Any page's address is answered with the same document, which looks at the address itself. */
+const PAGES = ["/", "/jobs", "/jobs/:id", "/queues", "/workers", "/schedules", "/failures"];
+
+function pages(app: Hono, files: readonly PageFile[]): void {
+  for (const { path, type, gzip, immutable } of files) {
+    const answer = (c: Context) => {
+      c.header("content-type", type);
+      c.header("cache-control", immutable ? "public, max-age=31536000, immutable" : "no-cache");
+      if (/\bgzip\b/.test(c.req.header("accept-encoding") ?? "")) {
+        c.header("content-encoding", "gzip");
+        c.header("vary", "accept-encoding");
+        return c.body(gzip as never);
+      }
+      const plain = new Blob([gzip as Uint8Array<ArrayBuffer>]).stream().pipeThrough(new DecompressionStream("gzip"));
+      return c.body(plain as never);
+    };
+    for (const address of path === "/index.html" ? PAGES : [path]) app.get(address, answer);
+  }
+}

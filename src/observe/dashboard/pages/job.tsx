@@ -1,0 +1,142 @@
+/** One job: what it is, why it is where it is, its attempts and what they printed, and what can be done about it. */
+
+import { useState } from "preact/hooks";
+import { useMayChange } from "./about.ts";
+import { plainText } from "./ansi.ts";
+import { Attempts } from "./attempts.tsx";
+import { Checkpoints } from "./checkpoints.tsx";
+import { isOver, JobFacts } from "./job_facts.tsx";
+import { JobForm } from "./job_form.tsx";
+import { JobLog } from "./job_log.tsx";
+import { useLive } from "./live_client.ts";
+import { Button, Empty, Notice, Progress, Section, StateMark, Waiting } from "./parts.tsx";
+import { attempt, cancelJobs, retryJobs, say } from "./requests.ts";
+import type { JobBody } from "./types.ts";
+
+function Actions({ job }: { job: JobBody }) {
+  const [copying, setCopying] = useState(false);
+  if (!useMayChange()) return null;
+  return (
+    <div class="actions">
+      {isOver(job) ? (
+        <Button tone="main" act={() => attempt(() => retryJobs([job.id]))}>
+          Retry
+        </Button>
+      ) : null}
+      {isOver(job) || job.state === "cancelling" ? null : (
+        <Button tone="bad" act={() => attempt(() => cancelJobs([job.id], null))}>
+          Cancel
+        </Button>
+      )}
+      <Button act={() => setCopying(true)}>Enqueue one like this</Button>
+      {copying ? <JobForm like={job} close={() => setCopying(false)} /> : null}
+    </div>
+  );
+}
+
+/** Why it does not run, or what went wrong: what people come here for. */
+function Why({ job }: { job: JobBody }) {
+  if (job.damaged !== null) return <Notice tone="bad">{job.damaged}</Notice>;
+  if (job.state === "failed") return <Notice tone="bad">{job.error ?? job.reason ?? "it failed"}</Notice>;
+  if (job.state === "completed" || job.reason === null) return null;
+  if (job.state === "running") return job.message === null && job.progress === null ? null : <Told job={job} />;
+  return <Notice tone={job.state === "cancelled" || job.state === "cancelling" ? "warn" : "info"}>{job.reason}</Notice>;
+}
+
+function Told({ job }: { job: JobBody }) {
+  return (
+    <p class="notice is-info told">
+      {job.progress === null ? null : (
+        <>
+          <Progress value={job.progress} label="progress" /> <b class="number">{job.progress} %</b>
+        </>
+      )}
+      {job.message}
+    </p>
+  );
+}
+
+/** A line for a shell as it was typed; everything else as one that can be pasted. */
+function typed({ argv, command }: JobBody): string {
+  const [shell, flag, line] = argv;
+  return argv.length === 3 && shell === "sh" && flag === "-c" ? (line ?? "") : command;
+}
+
+function CommandLine({ job }: { job: JobBody }) {
+  const text = typed(job);
+  const copy = () =>
+    navigator.clipboard.writeText(text).then(
+      () => say("copied"),
+      () => say("the browser does not let a page copy here", { bad: true }),
+    );
+  return (
+    <div class="command-line">
+      <pre>
+        <code>{text === "" ? "(no command: the worker's own)" : text.split("\n").map(plainText).join("\n")}</code>
+      </pre>
+      <Button tone="quiet" act={copy} label="copy the command">
+        Copy
+      </Button>
+    </div>
+  );
+}
+
+export function JobPage({ id }: { id: number }) {
+  const { body: job, error } = useLive<JobBody>(Number.isSafeInteger(id) ? `/jobs/${id}` : null);
+  const [chosen, setChosen] = useState<number | null>(null);
+  if (!Number.isSafeInteger(id)) return <Empty>This is not the number of a job.</Empty>;
+  if (job === null) return <Waiting error={error} />;
+  const shown = chosen ?? job.attempts;
+  return (
+    <article class="job">
+      <div class="page-head">
+        <h1>
+          Job <span class="number">{job.id}</span>
+        </h1>
+        <StateMark state={job.state} />
+        <Actions job={job} />
+      </div>
+      <CommandLine job={job} />
+      <Why job={job} />
+      <div class="columns">
+        <div>
+          {job.attempts === 0 ? null : (
+            <Section title={job.attempts > 1 ? `Output of attempt ${shown}` : "Output"} class="log-panel">
+              <JobLog
+                key={shown}
+                job={job.id}
+                attempt={shown}
+                running={job.state === "running" && shown === job.attempts}
+              />
+            </Section>
+          )}
+          {job.output === null ? null : (
+            <Section title="Result">
+              <pre class="result">{job.output}</pre>
+            </Section>
+          )}
+          {job.input === null ? null : (
+            <Section title="Input">
+              <pre class="result">{job.input}</pre>
+            </Section>
+          )}
+        </div>
+        <div>
+          {job.history.length === 0 ? null : (
+            <Section title={job.history.length === 1 ? "Attempt" : `${job.history.length} attempts`}>
+              <Attempts
+                attempts={job.history}
+                chosen={shown}
+                choose={(number) => setChosen(number === job.attempts ? null : number)}
+              />
+            </Section>
+          )}
+          <Section title="About">
+            <JobFacts job={job} />
+          </Section>
+          {job.checkpoints.length === 0 ? null : <Checkpoints checkpoints={job.checkpoints} />}
+        </div>
+      </div>
+    </article>
+  );
+}

@@ -1,0 +1,115 @@
+/** Queues by the states of their jobs; here they are paused and resumed. */
+
+import { useMayChange } from "./about.ts";
+import { countText } from "./format.ts";
+import { useLive } from "./live_client.ts";
+import { Button, Count, Empty, Section, Waiting } from "./parts.tsx";
+import { attempt, send } from "./requests.ts";
+import type { QueueBody, State } from "./types.ts";
+
+/** What is unfinished: the completed would leave no room to see anything else. */
+const SHOWN: readonly State[] = ["running", "cancelling", "pending", "retrying", "scheduled", "blocked"];
+
+export function StateBar({ counts }: { counts: QueueBody }) {
+  const parts = SHOWN.map((state) => ({ state, count: counts[state] ?? 0 })).filter(({ count }) => count > 0);
+  const all = parts.reduce((sum, { count }) => sum + count, 0);
+  const label = parts.map(({ state, count }) => `${countText(count)} ${state}`).join(", ");
+  return (
+    <span
+      class="state-bar"
+      role="img"
+      aria-label={label === "" ? "nothing waits or runs" : label}
+      title={label === "" ? "nothing waits or runs" : label}
+    >
+      {parts.map(({ state, count }) => (
+        <i key={state} class={`is-${state}`} style={{ width: `${((count / all) * 100).toFixed(2)}%` }} />
+      ))}
+    </span>
+  );
+}
+
+const COLUMNS: readonly [title: string, states: readonly State[], narrow?: boolean][] = [
+  ["Running", ["running", "cancelling"], true],
+  ["Waiting", ["pending"], true],
+  ["Scheduled", ["scheduled"]],
+  ["Retrying", ["retrying"]],
+  ["Blocked", ["blocked"]],
+  ["Completed", ["completed"]],
+  ["Failed", ["failed"], true],
+  ["Cancelled", ["cancelled"]],
+];
+
+function Row({ row }: { row: QueueBody }) {
+  const may_change = useMayChange();
+  const verb = row.paused ? "resume" : "pause";
+  const turn = () =>
+    attempt(async () => {
+      await send(`/queues/${verb}`, { queue: row.queue });
+      return row.paused ? `queue ${row.queue} is resumed` : `queue ${row.queue} is paused; what runs goes on`;
+    });
+  return (
+    <tr data-row>
+      <td>
+        <a href={`/jobs?queue=${encodeURIComponent(row.queue)}`}>{row.queue}</a>
+        {row.paused ? <span class="tag">paused</span> : null}
+      </td>
+      {COLUMNS.map(([title, states, narrow]) => (
+        <td key={title} class={`right ${narrow ? "" : "wide-only"}`}>
+          <Count
+            value={states.reduce((sum, state) => sum + row[state], 0)}
+            href={`/jobs?queue=${encodeURIComponent(row.queue)}&state=${states.join(",")}`}
+            tone={title === "Failed" ? "tone-failed" : title === "Running" ? "tone-running" : ""}
+          />
+        </td>
+      ))}
+      <td class="right wide-only">{row.workers === 0 ? <span class="tone-retrying">none</span> : row.workers}</td>
+      <td class="right">
+        {may_change ? (
+          <Button act={turn} label={`${verb} queue ${row.queue}`}>
+            {row.paused ? "Resume" : "Pause"}
+          </Button>
+        ) : null}
+      </td>
+    </tr>
+  );
+}
+
+export function Queues() {
+  const { body, error } = useLive<{ queues: QueueBody[] }>("/queues");
+  return (
+    <>
+      <div class="page-head">
+        <h1>Queues</h1>
+      </div>
+      <Section title="All queues">
+        {body === null ? (
+          <Waiting error={error} />
+        ) : body.queues.length === 0 ? (
+          <Empty>There are no queues yet: one begins with its first job.</Empty>
+        ) : (
+          <table>
+            <thead>
+              <tr>
+                <th>Queue</th>
+                {COLUMNS.map(([title, , narrow]) => (
+                  <th key={title} class={`right ${narrow ? "" : "wide-only"}`}>
+                    {title}
+                  </th>
+                ))}
+                <th class="right wide-only">Workers</th>
+                <th>
+                  <span class="sr">Actions</span>
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {body.queues.map((row) => (
+                <Row key={row.queue} row={row} />
+              ))}
+            </tbody>
+          </table>
+        )}
+      </Section>
+    </>
+  );
+}

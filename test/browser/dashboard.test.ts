@@ -1,0 +1,171 @@
+/** The dashboard as a person uses it: looking, filtering, following a log, and changing what happens. */
+
+import { describe, expect } from "bun:test";
+import { writeFileSync } from "node:fs";
+import { dashboardTest } from "./browser.ts";
+
+const test = dashboardTest();
+
+/** Waits for a file that the test makes: so each line comes when it is expected, and not before. */
+const until = (path: string) => `while [ ! -e ${path} ]; do sleep 0.02; done`;
+
+describe("the page of a job", () => {
+  test("shows what it prints while it prints it, with what came on stderr marked", async ({ site, open }) => {
+    const go = site.path("go-on");
+    const id = await site.script(["-q", "work"], `echo first; ${until(go)}; echo second; echo oh no >&2`);
+    const page = await open(`/jobs/${id}`);
+    await page.locator(".line", { hasText: "first" }).waitFor();
+    expect(await page.getByText("second", { exact: true }).count()).toBe(0);
+    writeFileSync(go, "");
+    await page.locator(".line", { hasText: "second" }).waitFor();
+    await page.locator(".line.err", { hasText: "oh no" }).waitFor();
+    expect(await page.locator(".line.err").count()).toBe(1);
+    await page.locator(".state.is-completed").first().waitFor();
+  });
+
+  test("cancels a job that runs", async ({ site, open }) => {
+    const id = await site.script(["-q", "work"], "echo up; exec sleep 60");
+    const page = await open(`/jobs/${id}`);
+    await page.locator(".line", { hasText: "up" }).waitFor();
+    await page.getByRole("button", { name: "Cancel" }).click();
+    await page.locator(".page-head .is-cancelled").waitFor();
+    expect((await site.job(id)).state).toBe("cancelled");
+  });
+
+  test("runs a failed job again, and shows both attempts as bars", async ({ site, open }) => {
+    const go = site.path("repaired");
+    const id = await site.script(["-q", "work", "--retries", "0"], `echo trying; [ -e ${go} ]`);
+    await site.reaches(id, "failed");
+    const page = await open(`/jobs/${id}`);
+    await page.locator(".notice.is-bad").waitFor();
+    writeFileSync(go, "");
+    await page.getByRole("button", { name: "Retry" }).click();
+    await page.locator(".page-head .is-completed").waitFor();
+    expect(await page.locator(".attempts li").count()).toBe(2);
+    expect(await page.locator(".attempts .tone-failed").innerText()).toBe("exit 1");
+    await page.locator(".attempts button").first().click();
+    await page.getByText("Output of attempt 1").waitFor();
+  });
+
+  test("says why a job does not run", async ({ site, open }) => {
+    const id = await site.enqueue(["-q", "nobody"], "true");
+    const page = await open(`/jobs/${id}`);
+    await page.getByText("no worker serves queue nobody").waitFor();
+  });
+
+  test("enqueues a job like it, with its folder and environment", async ({ site, open }) => {
+    const id = await site.script(
+      ["-q", "work", "--env", "SECRET=s3cret", "-t", "copies"],
+      'echo "got ${#SECRET} letters"; exit 0',
+    );
+    await site.reaches(id, "completed");
+    const page = await open(`/jobs/${id}`);
+    await page.getByRole("button", { name: "Enqueue one like this" }).click();
+    expect(await page.content()).not.toContain("s3cret");
+    await page.getByLabel("Priority").fill("7");
+    await page.getByRole("button", { name: "Enqueue", exact: true }).click();
+    await page.waitForURL((url) => url.pathname !== `/jobs/${id}`);
+    await page.locator(".line", { hasText: "got 6 letters" }).waitFor();
+    const copy = await site.job(Number(page.url().split("/").pop()));
+    expect(copy).toMatchObject({ priority: 7, task: "copies", argv: (await site.job(id)).argv, queue: "work" });
+  });
+
+  test("tells what is wrong with a job that can't be enqueued, and enqueues nothing", async ({ site, open }) => {
+    const page = await open("/jobs");
+    await page.getByRole("button", { name: "New job" }).click();
+    await page.getByLabel("Shell line").fill("true");
+    await page.getByLabel("Delay").fill("soon");
+    const before = (await site.store.list({ limit: 1, newest_first: true }))[0]?.id;
+    await page.getByRole("button", { name: "Enqueue", exact: true }).click();
+    await page.getByText('delay "soon" is not a duration').waitFor();
+    expect((await site.store.list({ limit: 1, newest_first: true }))[0]?.id).toBe(before);
+  });
+
+  test("of a job that there is not says so", async ({ open }) => {
+    const page = await open("/jobs/999999");
+    await page.getByText("there is no job 999999").waitFor();
+  });
+});
+
+describe("the list of jobs", () => {
+  test("is filtered by state, and the filter is in the address", async ({ site, open, url }) => {
+    const failed = await site.script(["-q", "work", "--retries", "0"], "exit 9");
+    const fine = await site.enqueue(["-q", "work"], "true");
+    await Promise.all([site.reaches(failed, "failed"), site.reaches(fine, "completed")]);
+    const page = await open("/jobs");
+    await page.locator(`a[href="/jobs/${fine}"]`).first().waitFor();
+    await page.getByRole("link", { name: "Failed", exact: true }).click();
+    await page.waitForURL(`${url}/jobs?state=failed`);
+    await page.locator(`a[href="/jobs/${failed}"]`).first().waitFor();
+    await page.locator(`a[href="/jobs/${fine}"]`).first().waitFor({ state: "detached" });
+    await page.reload();
+    await page.locator(`a[href="/jobs/${failed}"]`).first().waitFor();
+    expect(await page.locator("tbody .is-completed").count()).toBe(0);
+    await page.goBack();
+    await page.locator(`a[href="/jobs/${fine}"]`).first().waitFor();
+  });
+
+  test("is searched with the keyboard: by command, key, task and error", async ({ site, open }) => {
+    const command = await site.enqueue(["-q", "parked"], "echo", "needle in a haystack");
+    const key = await site.enqueue(["-q", "parked", "-k", "needle-key"], "true");
+    const task = await site.enqueue(["-q", "parked", "-t", "needle-task"], "true");
+    const error = await site.enqueue(["-q", "work", "--retries", "0"], "no-such-needle-command");
+    await site.enqueue(["-q", "parked"], "echo", "hay");
+    await site.reaches(error, "failed");
+    const page = await open("/");
+    await page.locator("main .panel").first().waitFor();
+    await page.keyboard.press("/");
+    await page.keyboard.type("Needle");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/\/jobs\?q=Needle$/);
+    await page.locator("tbody tr").nth(3).waitFor();
+    const ids = await page.locator("tbody .job-id").allInnerTexts();
+    expect(ids.map(Number)).toEqual([error, task, key, command]);
+    await page.keyboard.press("j");
+    await page.keyboard.press("j");
+    expect(await page.evaluate("document.activeElement.textContent")).toBe(String(task));
+    await page.keyboard.press("k");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(new RegExp(`/jobs/${error}$`));
+    await page.keyboard.press("?");
+    await page.getByRole("dialog").getByText("next and previous row").waitFor();
+  });
+});
+
+describe("queues", () => {
+  test("are paused and resumed, and every tab sees it", async ({ site, open }) => {
+    await site.enqueue(["-q", "work"], "true");
+    const [page, other] = await Promise.all([open("/queues"), open("/queues")]);
+    await page.getByRole("button", { name: "pause queue work" }).click();
+    await other.locator("tr", { hasText: "work" }).locator(".tag").waitFor();
+    expect(await site.store.pausedQueues()).toEqual(["work"]);
+    await other.getByRole("button", { name: "resume queue work" }).click();
+    await page.locator("tr", { hasText: "work" }).locator(".tag").waitFor({ state: "detached" });
+    expect(await site.store.pausedQueues()).toEqual([]);
+  });
+});
+
+describe("failures", () => {
+  test("are grouped by what they say, and run again together", async ({ site, open }) => {
+    const failing = (n: number) => site.script(["-q", "work", "--retries", "0"], `echo "lost host ${n}00" >&2; exit 4`);
+    const ids = await Promise.all([failing(1), failing(2), failing(3)]);
+    await Promise.all(ids.map((id) => site.reaches(id, "failed")));
+    const page = await open("/failures");
+    const group = page.locator("details", { hasText: "exit code 4: lost host …" });
+    await group.locator("summary").click();
+    await group.getByRole("button", { name: "Retry 3 failed jobs" }).click();
+    await Promise.all(ids.map((id) => site.reaches(id, "failed", { token: 2 })));
+  });
+});
+
+describe("the overview", () => {
+  test("keeps up with what happens, and leads to it", async ({ site, open }) => {
+    const go = site.path("overview-go");
+    const page = await open("/");
+    const id = await site.script(["-q", "work"], `lease beat --progress 40 --message halfway; ${until(go)}`);
+    const row = page.getByLabel("Running", { exact: true }).locator("tr", { hasText: String(id) });
+    await row.getByText("halfway").waitFor();
+    writeFileSync(go, "");
+    await row.waitFor({ state: "detached" });
+  });
+});
