@@ -84,7 +84,7 @@ export const COMMANDS: Commands = {
     guard: ["run a command only while the lease is held", "", "", () => import("../commands/guard.ts")],
   }),
   ...group("The rest", {
-    ui: ["look after jobs in a browser", "dashboard web serve", () => import("../commands/ui.ts")],
+    ui: ["look after jobs in a browser", "", "dashboard web serve", () => import("../commands/ui.ts")],
     doctor: [
       "look for what is wrong, and say what to do",
       "",

@@ -76,6 +76,8 @@ export default command({
           ? new Response("this is another user's\n", { status: 403 })
           : dashboard.fetch(request);
       const exit = new ExitRequest();
+      const replaced = Promise.withResolvers<never>();
+      const stopGuarding = store.onReplaced(replaced.reject);
       const listener = listen({ host, body_limit_bytes: BODY_LIMIT_BYTES, answer }, port);
       try {
         const url = `http://${address(host)}:${listener.port}/${token === null ? "" : `#token=${token}`}`;
@@ -83,8 +85,9 @@ export default command({
           io.stderr("lease: this is plain HTTP, token included: put a proxy with TLS in front of it\n");
         io.stdout(`${url}\n`);
         if (open) openBrowser(url, io);
-        return endedBy(await exit.code);
+        return endedBy(await Promise.race([exit.code, replaced.promise]));
       } finally {
+        stopGuarding();
         exit.release();
         dashboard.stop();
         await listener.stop();

@@ -47,7 +47,7 @@ export const FRESH_MS = 400;
 /** What changes slowly, or nobody minds. */
 const SLOW_MS = 10_000;
 
-type Verb = Exclude<keyof Glance, "location" | "shares_clock" | "now" | "watch">;
+type Verb = Exclude<keyof Glance, "location" | "shares_clock" | "now" | "watch" | "onReplaced">;
 
 const GOOD_FOR_MS: Readonly<Record<Verb, number>> = {
   jobs: FRESH_MS,
@@ -90,7 +90,9 @@ export class SharedReader {
       (...args: unknown[]) => this.#ask(verb, args),
     ]);
     const watch: Store["watch"] = (changed) => store.watch(changed);
-    this.glance = { location, shares_clock, now: () => this.now_ms(), watch, ...Object.fromEntries(verbs) };
+    const onReplaced: Store["onReplaced"] = (fence) => store.onReplaced(fence);
+    const asked: Record<Verb, never> = Object.fromEntries(verbs);
+    this.glance = { location, shares_clock, now: () => this.now_ms(), watch, onReplaced, ...asked };
   }
 
   /** The store's clock, which is asked now and then only. */
