@@ -164,7 +164,7 @@ describe("the overview", () => {
     const page = await open("/");
     const id = await site.script(["-q", "work"], `lease beat --progress 40 --message halfway; ${until(go)}`);
     const row = page.getByLabel("Running", { exact: true }).locator("tr", { hasText: String(id) });
-    await row.getByText("halfway").waitFor();
+    await row.getByText("halfway", { exact: true }).waitFor();
     writeFileSync(go, "");
     await row.waitFor({ state: "detached" });
   });
