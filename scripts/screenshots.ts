@@ -8,6 +8,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { Database } from "bun:sqlite";
 import { chromium, type Browser, type Page } from "playwright-core";
 
 const root = join(import.meta.dir, "..");
@@ -46,8 +47,8 @@ const FLAKY = `echo 'connecting to db-2.internal:5432'; sleep 0.4; echo 'connect
 
 async function fill(): Promise<{ build: string; flaky: string }> {
   const lines = [
-    ...times(240, (n) => ({ shell: `sleep 0.0${n % 7}; echo sent ${n}`, queue: "mail", task: "newsletter-11" })),
-    ...times(60, (n) => ({ argv: ["./thumbnail.sh", `img_${1000 + n}.jpg`], queue: "media", priority: n % 3 })),
+    ...times(900, (n) => ({ shell: `sleep 0.0${n % 7}; echo sent ${n}`, queue: "mail", task: "newsletter-11" })),
+    ...times(260, (n) => ({ argv: ["./thumbnail.sh", `img_${1000 + n}.jpg`], queue: "media", priority: n % 3 })),
     ...times(8, (n) => ({ shell: `echo 'no such bucket: backup-${n}' >&2; exit 2`, queue: "backup", retries: 0 })),
     ...times(3, (n) => ({
       shell: `echo "timeout after ${30 + n}s talking to 10.0.0.${n}" >&2; exit 75`,
@@ -56,7 +57,7 @@ async function fill(): Promise<{ build: string; flaky: string }> {
     })),
     ...times(5, (n) => ({ argv: ["./report.sh", "--month", `2026-0${n + 1}`], queue: "reports", delay: `${n + 1}h` })),
   ];
-  writeFileSync(join(folder, "thumbnail.sh"), "#!/bin/sh\necho resizing $1; sleep 0.$((RANDOM % 9 + 1)); echo done\n", {
+  writeFileSync(join(folder, "thumbnail.sh"), "#!/bin/sh\necho resizing $1; sleep 0.2; echo done\n", {
     mode: 0o755,
   });
   writeFileSync(join(folder, "jobs.jsonl"), lines.map((line) => JSON.stringify(line)).join("\n"));
@@ -67,6 +68,21 @@ async function fill(): Promise<{ build: string; flaky: string }> {
   await run("enqueue", "-q", "build", "-t", "docs", "-c", "for n in $(seq 90); do echo page $n; sleep 0.5; done");
   await run("enqueue", "-q", "gpu", "--", "python", "train.py", "--epochs", "30");
   return { build, flaky };
+}
+
+/** An hour in which something happened, as it would be remembered. */
+function addPast(): void {
+  const database = new Database(env.LEASE_STORE);
+  database.run("PRAGMA busy_timeout = 5000");
+  const now_ms = Math.floor(Date.now() / 60_000) * 60_000;
+  const add = database.prepare(
+    "INSERT OR IGNORE INTO history VALUES (60000, ?1, 'mail', ?2, ?3, 0, 0, 0, ?2, ?4, 400, ?2, ?4, 900)",
+  );
+  for (let minute = 1; minute < 60; minute++) {
+    const done = Math.round(620 + 240 * Math.sin(minute / 9) + 90 * Math.sin(minute * 1.7));
+    add.run(now_ms - minute * 60_000, done, minute % 11 === 0 ? 60 : minute % 3, done * 90);
+  }
+  database.close();
 }
 
 function times<T>(count: number, make: (n: number) => T): T[] {
@@ -130,10 +146,12 @@ function looks(jobs: { build: string; flaky: string }): Look[] {
 mkdirSync(out, { recursive: true });
 const jobs = await fill();
 const started = [
-  start("worker", "-j", "3", "--name", "fast", "-q", "mail", "-q", "media", "-q", "backup", "-q", "sync"),
+  start("worker", "-j", "2", "--name", "mailer", "-q", "mail", "-q", "backup", "-q", "sync"),
+  start("worker", "-j", "4", "--name", "media-1", "-q", "media"),
   start("worker", "-j", "2", "--name", "builder", "-q", "build"),
 ];
 await Bun.sleep(LIVELY_MS);
+addPast();
 await run("pause", "reports");
 const ui = start("ui", "--port", "0");
 started.push(ui);

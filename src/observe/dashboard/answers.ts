@@ -18,8 +18,9 @@ import { changedSettings } from "../../view/job.ts";
 import { jobDetailJson, jobJson, overviewJson, queueJson, workerJson } from "../../view/json.ts";
 import { runtimeOf } from "../../view/lists.ts";
 import { QUEUE_STATES } from "../../view/queues.ts";
+import { isRange, pastOf, RANGES } from "./past.ts";
 import { rfc3339 } from "../../view/time.ts";
-import { commandText } from "../../view/text.ts";
+import { commandText, visible } from "../../view/text.ts";
 import { refuse } from "./guard.ts";
 
 export interface About {
@@ -36,10 +37,17 @@ const GROUP_JOBS = 20;
 /** Of what a job wrote as its result; the whole of it is in `lease inspect`. */
 const OUTPUT_CHARACTERS = 64 * 1024;
 
+/** As it was typed: a line for a shell without the shell, on one line whatever it holds. */
+function commandLine(job: Job): string {
+  const [shell, flag, line = "", ...rest] = job.argv;
+  if (shell !== "sh" || flag !== "-c" || rest.length > 0) return commandText(job);
+  return visible(line.trim().replaceAll(/\s*\n\s*/g, " ↵ "));
+}
+
 /** A job in a list, without what may be large. */
 function rowJson(job: Job, reason: string | null, now_ms: number) {
   const { input: _input, output: _output, argv: _argv, ...rest } = jobJson(job, reason);
-  return { ...rest, command: commandText(job).slice(0, 1_000), runtime_ms: ended(job) ? runtimeOf(job, now_ms) : null };
+  return { ...rest, command: commandLine(job).slice(0, 1_000), runtime_ms: ended(job) ? runtimeOf(job, now_ms) : null };
 }
 
 /** A running job's run time is told by its page, from when it started: an answer that changes all the time is news. */
@@ -57,8 +65,9 @@ async function rowsJson(store: Glance, jobs: readonly Job[], now_ms: number) {
 async function overview(store: Glance) {
   const now_ms = await store.now();
   const running: ShownState[] = ["running", "cancelling"];
-  const [facts, jobs] = await Promise.all([
+  const [facts, history, jobs] = await Promise.all([
     overviewNow(store, now_ms),
+    pastOf(store, RANGES.hour, now_ms),
     store.list({ states: running, sort: "started", limit: RUNNING_SHOWN, newest_first: false }),
   ]);
   const failures = await withLastLines(store, facts.failures);
@@ -68,14 +77,21 @@ async function overview(store: Glance) {
     workers: told.workers.filter(({ state }) => state !== "stopped"),
     failures: failures.map((failure) => failureJson(failure, now_ms)),
     running: jobs.map((job) => rowJson(job, null, now_ms)),
+    history,
   };
+}
+
+async function queues(store: Glance) {
+  const [rows, oldest] = await Promise.all([queuesNow(store, await store.now()), store.oldestPending()]);
+  const since = new Map(oldest.map(({ queue, since_ms }) => [queue, rfc3339(since_ms)]));
+  return rows.map((row) => ({ ...queueJson(row), oldest_pending_at: since.get(row.queue) ?? null }));
 }
 
 async function workers(store: Glance) {
   const now_ms = await store.now();
   const [all, leases] = await Promise.all([workersNow(store), leasesByEnd(store, { most: MOST_LEASES })]);
   const rows = await withHeldJobs(store, all.slice(0, MOST_JOBS), leases);
-  const commands = new Map(leases.jobs.map((job) => [job.id, commandText(job).slice(0, 200)]));
+  const commands = new Map(leases.jobs.map((job) => [job.id, commandLine(job).slice(0, 200)]));
   return rows.map((row) => {
     const told = workerJson(row, now_ms);
     return { ...told, current: told.current.map((held) => ({ ...held, command: commands.get(held.job) ?? null })) };
@@ -137,7 +153,12 @@ export function answers(store: Glance, about: About, of_download: Pick<Glance, "
   const app = new Hono();
   app.get("/about", (c) => c.json(about));
   app.get("/overview", async (c) => c.json(await overview(store)));
-  app.get("/queues", async (c) => c.json({ queues: (await queuesNow(store, await store.now())).map(queueJson) }));
+  app.get("/queues", async (c) => c.json({ queues: await queues(store) }));
+  app.get("/history", async (c) => {
+    const range = c.req.query("range") ?? "";
+    if (!isRange(range)) return refuse(c, 400, `a range is one of ${Object.keys(RANGES).join(", ")}`);
+    return c.json({ history: await pastOf(store, RANGES[range], await store.now()) });
+  });
   app.get("/workers", async (c) => c.json({ workers: await workers(store) }));
   app.get("/failures", async (c) => {
     const now_ms = await store.now();

@@ -1,8 +1,10 @@
-/** Finished per minute, as bars: what completed, and on top of it what failed. */
+/** What finished, as bars over time: what completed, and on top of it what failed. */
 
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import { countText } from "./format.ts";
+import { useLive } from "./live_client.ts";
+import { Section } from "./parts.tsx";
 import type { HistoryBody } from "./types.ts";
 
 const HEIGHT = 150;
@@ -22,15 +24,15 @@ function rowsOf(points: readonly HistoryBody[]): uPlot.AlignedData {
 
 function optionsOf(width: number): uPlot.Options {
   const axis = { stroke: colorOf("--muted"), font: "11px system-ui", ticks: { show: false }, gap: 4 };
-  const bars = uPlot.paths.bars?.({ size: [0.8, 14, 1] });
+  const bars = uPlot.paths.bars?.({ size: [0.75, 14, 2] });
   const paths = bars === undefined ? {} : { paths: bars };
   return {
     width,
     height: HEIGHT,
     legend: { show: false },
     cursor: { show: false },
-    padding: [8, 0, 0, 0],
-    scales: { y: { range: (_plot, _least, most) => [0, Math.max(4, most * 1.1)] } },
+    padding: [8, 10, 0, 0],
+    scales: { x: { range: roomy }, y: { range: (_plot, _least, most) => [0, Math.max(4, most * 1.1)] } },
     axes: [
       { ...axis, size: 22, grid: { show: false }, space: 64, values: (_plot, seconds) => seconds.map(clock) },
       {
@@ -49,10 +51,21 @@ function optionsOf(width: number): uPlot.Options {
   };
 }
 
-const clock = (seconds: number) => new Date(seconds * 1_000).toTimeString().slice(0, 5);
+/** Midnight is told by its day. */
+function clock(seconds: number): string {
+  const text = new Date(seconds * 1_000).toTimeString().slice(0, 5);
+  return text === "00:00" ? new Date(seconds * 1_000).toLocaleDateString("en", { weekday: "short" }) : text;
+}
+/** Half a bar more on both sides, so that the first and the last are whole. */
+function roomy(plot: uPlot, least: number | null, most: number | null): uPlot.Range.MinMax {
+  const [first = 0, second = 60] = plot.data[0];
+  const half = (second - first) * 0.6;
+  return [(least ?? 0) - half, (most ?? 0) + half];
+}
+
 const whole = (count: number) => (Number.isInteger(count) ? countText(count) : "");
 
-export function HistoryChart({ points }: { points: readonly HistoryBody[] }) {
+function HistoryChart({ points }: { points: readonly HistoryBody[] }) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   useEffect(() => {
@@ -82,11 +95,35 @@ export function HistoryChart({ points }: { points: readonly HistoryBody[] }) {
   const [done, failed] = [points.reduce((n, p) => n + p.completed, 0), points.reduce((n, p) => n + p.failed, 0)];
   return (
     <figure class="chart">
-      <div ref={place} role="img" aria-label={`In the last hour ${done} completed and ${failed} failed`} />
+      <div ref={place} role="img" aria-label={`${done} completed and ${failed} failed`} />
       <figcaption>
         <span class="key is-completed">{countText(done)} completed</span>
         <span class="key is-failed">{countText(failed)} failed</span>
       </figcaption>
     </figure>
+  );
+}
+
+const RANGES = { hour: "Finished per minute", day: "Finished per 15 minutes", week: "Finished per 2 hours" } as const;
+type Range = keyof typeof RANGES;
+
+/** The last hour, which is known anyway, or further back. */
+export function Past({ hour }: { hour: readonly HistoryBody[] }) {
+  const [range, setRange] = useState<Range>("hour");
+  const { body } = useLive<{ history: HistoryBody[] }>(range === "hour" ? null : `/history?range=${range}`);
+  const points = range === "hour" ? hour : (body?.history ?? []);
+  const choices = (
+    <span class="choices" role="group" aria-label="How far back">
+      {(Object.keys(RANGES) as Range[]).map((name) => (
+        <button key={name} type="button" class="quiet" aria-pressed={name === range} onClick={() => setRange(name)}>
+          {name}
+        </button>
+      ))}
+    </span>
+  );
+  return (
+    <Section title={RANGES[range]} more={choices}>
+      <HistoryChart key={range} points={points} />
+    </Section>
   );
 }

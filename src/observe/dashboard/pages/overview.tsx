@@ -1,8 +1,8 @@
 /** What is going on: a line of figures, what needs somebody, then tables, and charts behind them. */
 
-import { HistoryChart } from "./chart.tsx";
-import { countText, plural } from "./format.ts";
-import { useLive } from "./live_client.ts";
+import { Past } from "./chart.tsx";
+import { countText, lengthText, plural } from "./format.ts";
+import { useLive, useNow } from "./live_client.ts";
 import {
   Ago,
   Command,
@@ -23,14 +23,16 @@ import { Slots } from "./workers.tsx";
 const sum = (queues: readonly QueueBody[], of: (queue: QueueBody) => number): number =>
   queues.reduce((total, queue) => total + of(queue), 0);
 
-/** Of whole minutes, and the one that runs. */
-function perMinute(history: readonly HistoryBody[], minutes: number, of: (point: HistoryBody) => number): number {
-  const points = history.slice(-minutes - 1, -1);
-  return points.length === 0 ? 0 : points.reduce((total, point) => total + of(point), 0) / minutes;
+/** In the last 60 seconds: this minute, and as much of the one before as is missing to a whole one. */
+function lastMinute(history: readonly HistoryBody[], now_ms: number, of: (point: HistoryBody) => number): number {
+  const [before, running] = history.slice(-2);
+  if (before === undefined || running === undefined) return 0;
+  const share = Math.min(1, Math.max(0, 1 - (now_ms - Date.parse(running.at)) / 60_000));
+  return of(running) + of(before) * share;
 }
 
 function rateText(rate: number): string {
-  return rate === 0 ? "0" : rate < 10 ? rate.toFixed(1) : countText(Math.round(rate));
+  return countText(Math.round(rate));
 }
 
 function Figure({
@@ -73,8 +75,10 @@ function Figures({ body }: { body: OverviewBody }) {
   const pending = sum(queues, (queue) => queue.pending);
   const later = sum(queues, (queue) => queue.scheduled + (queue.retrying ?? 0) + queue.blocked);
   const failed = sum(queues, (queue) => queue.failed);
-  const done = history === undefined ? null : perMinute(history, 5, (point) => point.completed + point.failed);
-  const lost = history === undefined ? null : perMinute(history, 5, (point) => point.failed);
+  const now_ms = useNow();
+  const done = lastMinute(history, now_ms, (point) => point.completed + point.failed);
+  const lost = lastMinute(history, now_ms, (point) => point.failed);
+  const waited = history.at(-1)?.wait_ms ?? history.at(-2)?.wait_ms ?? null;
   return (
     <div class="figures">
       <Figure
@@ -87,29 +91,24 @@ function Figures({ body }: { body: OverviewBody }) {
         label="Waiting"
         value={countText(pending)}
         href="/jobs?state=pending"
-        note={later === 0 ? "none for later" : `${countText(later)} for later`}
+        note={
+          [waited === null ? "" : `${lengthText(waited)} on average`, later === 0 ? "" : `${countText(later)} for later`]
+            .filter(Boolean)
+            .join(" · ") || " "
+        }
       />
-      {done === null ? (
-        <Figure
-          label="Completed"
-          value={countText(sum(queues, (queue) => queue.completed))}
-          href="/jobs?state=completed"
-          note="in all"
-        />
-      ) : (
-        <Figure
-          label="Finished per minute"
-          value={rateText(done)}
-          href="/jobs?state=completed"
-          note={`${countText(sum(queues, (queue) => queue.completed))} in all`}
-        />
-      )}
+      <Figure
+        label="Finished per minute"
+        value={rateText(done)}
+        href="/jobs?state=completed"
+        note={`${countText(sum(queues, (queue) => queue.completed))} completed in all`}
+      />
       <Figure
         label="Failed"
         value={countText(failed)}
         href="/failures"
         tone={failed > 0 ? "tone-failed" : ""}
-        note={lost === null ? "for good" : `${rateText(lost)} per minute`}
+        note={lost < 0.5 ? "none in the last minute" : `${rateText(lost)} in the last minute`}
       />
     </div>
   );
@@ -208,7 +207,7 @@ function QueueTable({ queues }: { queues: readonly QueueBody[] }) {
       <thead>
         <tr>
           <th>Queue</th>
-          <th class="wide-only share">Share</th>
+          <th class="wide-only share">Unfinished</th>
           <th class="right">Running</th>
           <th class="right">Waiting</th>
           <th class="right wide-only">Later</th>
@@ -304,11 +303,7 @@ export function Overview() {
           </Section>
         </div>
         <div>
-          {body.history === undefined ? null : (
-            <Section title="Finished per minute" more={<span class="muted">last hour</span>}>
-              <HistoryChart points={body.history} />
-            </Section>
-          )}
+          <Past hour={body.history} />
           <Section title="Workers" more={<a href="/workers">all</a>}>
             {live.length === 0 ? (
               <Empty>

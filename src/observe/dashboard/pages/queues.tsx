@@ -3,7 +3,7 @@
 import { useMayChange } from "./about.ts";
 import { countText } from "./format.ts";
 import { useLive } from "./live_client.ts";
-import { Button, Count, Empty, Section, Waiting } from "./parts.tsx";
+import { Button, Count, Elapsed, Empty, Section, Waiting } from "./parts.tsx";
 import { attempt, send } from "./requests.ts";
 import type { QueueBody, State } from "./types.ts";
 
@@ -62,6 +62,9 @@ function Row({ row }: { row: QueueBody }) {
           />
         </td>
       ))}
+      <td class="right wide-only muted">
+        <Elapsed from={row.oldest_pending_at ?? null} />
+      </td>
       <td class="right wide-only">{row.workers === 0 ? <span class="tone-retrying">none</span> : row.workers}</td>
       <td class="right">
         {may_change ? (
@@ -96,6 +99,7 @@ export function Queues() {
                     {title}
                   </th>
                 ))}
+                <th class="right wide-only">Oldest waits</th>
                 <th class="right wide-only">Workers</th>
                 <th>
                   <span class="sr">Actions</span>

@@ -93,6 +93,8 @@ export interface QueueBody extends Record<State, number> {
   queue: string;
   paused: boolean;
   workers: number;
+  /** Since when the one has been pending that waits longest. */
+  oldest_pending_at?: string | null;
 }
 
 export interface WorkerBody {
@@ -121,6 +123,9 @@ export interface HistoryBody {
   failed: number;
   cancelled: number;
   recovered: number;
+  /** On average; null: nothing began, or ended. */
+  wait_ms: number | null;
+  run_ms: number | null;
 }
 
 export interface OverviewBody {
@@ -131,7 +136,7 @@ export interface OverviewBody {
   recovery: { recovered: number; failed: number; orphans_killed: number; last_at: string } | null;
   failures: JobLine[];
   running: JobLine[];
-  history?: HistoryBody[];
+  history: HistoryBody[];
 }
 
 export interface JobsBody {
