@@ -5,6 +5,7 @@ import * as v from "valibot";
 import { checkName } from "../../core/check_job.ts";
 import { LeaseError } from "../../core/errors.ts";
 import type { Job, NewJob } from "../../core/job.ts";
+import { draftJob } from "../../core/job_fields.ts";
 import type { Store } from "../../store/store.ts";
 import { refuse } from "./guard.ts";
 
@@ -29,10 +30,9 @@ async function sent<T>(c: Context, schema: v.GenericSchema<unknown, T>): Promise
   throw new LeaseError("usage", `what was sent is not understood: ${checked.issues[0].message}`);
 }
 
+/** A key is one job's own, and what it waited for is over. */
 function like({ argv, queue, task, priority, input, cwd, env, settings }: Job): NewJob {
-  // A key is one job's own, and what it waited for is over.
-  const own = { key: null, if_exists: "skip", run_at_ms: null, delay_ms: 0, after: [], after_any: [] } as const;
-  return { argv, queue, task, priority, input, cwd, env, settings, ...own };
+  return { ...draftJob(cwd), argv, queue, task, priority, input, env, settings };
 }
 
 export function changes(store: Store, read: ReadJob): Hono {

@@ -92,7 +92,10 @@ function Figures({ body }: { body: OverviewBody }) {
         value={countText(pending)}
         href="/jobs?state=pending"
         note={
-          [waited === null ? "" : `${lengthText(waited)} on average`, later === 0 ? "" : `${countText(later)} for later`]
+          [
+            waited === null ? "" : `${lengthText(waited)} on average`,
+            later === 0 ? "" : `${countText(later)} for later`,
+          ]
             .filter(Boolean)
             .join(" · ") || " "
         }
