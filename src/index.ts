@@ -1,17 +1,45 @@
-/** The library: the parts that the command line is built on. */
+/**
+ * `@lease/queue`: a durable queue for jobs, in SQLite or PostgreSQL. A job runs under a lease that is extended only while
+ * it proves that it works; one that hangs, or whose worker dies, is recovered.
+ *
+ * @module
+ */
 
-export { systemClock, systemRandom } from "./platform/clock.ts";
-export { openStore } from "./store/open.ts";
-export { LeaseError } from "./core/errors.ts";
-export { calibrate } from "./core/calibration.ts";
-export { DEFAULT_SETTINGS, type Job, type JobSettings, type JobState, type NewJob } from "./core/job.ts";
-export { Heartbeat } from "./leasing/heartbeat.ts";
-export { LeaseExtender } from "./leasing/extender.ts";
-export { LeaseManager } from "./leasing/manager.ts";
-export { RecoverySweep, type RecoverySweepOptions, type SweepStatistics } from "./recovery/sweep.ts";
-export { WorkerPool, type PoolStatistics, type WorkerPoolOptions } from "./worker/pool.ts";
-export type { Clock, Random } from "./core/clock.ts";
+export { open, type OpenOptions } from "./library/open.ts";
+export {
+  Queue,
+  type EnqueuedJob,
+  type EnqueuedJobs,
+  type ListOptions,
+  type PruneOptions,
+  type QueueOverview,
+} from "./library/queue.ts";
+export {
+  QueueWorker,
+  type Handler,
+  type HandlerContext,
+  type LeaseView,
+  type WorkerOptions,
+} from "./library/worker.ts";
+export type { HandlerJob, JobOptions, Json, QueueJob, QueueJobDetail, Untyped } from "./library/job.ts";
+export type { JobSelection } from "./library/selection.ts";
+export type { LogLine, LogOptions } from "./library/log_lines.ts";
+export { QueueLeaseManager as LeaseManager, type HeldLease, type ReleaseOutcome } from "./library/leases.ts";
+export {
+  BeatExtender as LeaseExtender,
+  HeartbeatTimer,
+  WorkHeartbeat as Heartbeat,
+  type ExtenderOptions,
+  type HeartbeatTimerOptions,
+} from "./library/heartbeats.ts";
+export { HandlerPool as WorkerPool, QueueSweep as RecoverySweep, type SweepOptions } from "./library/roles.ts";
+export { LeaseError, type ErrorCode } from "./core/errors.ts";
+export { NoRetry, Stopped } from "./runner/handler.ts";
+export type { CancelAnswer, RetryAnswer } from "./store/store.ts";
+export type { PoolStatistics } from "./worker/pool_statistics.ts";
+export type { Report } from "./core/report.ts";
 export type { SweepCounts } from "./core/records.ts";
-export type { AttemptEnd } from "./core/transition.ts";
-export type { Lease } from "./leasing/lease.ts";
-export type { Store } from "./store/store.ts";
+export type { SweepStatistics } from "./recovery/sweep.ts";
+export type { ExtensionCounts } from "./leasing/extender.ts";
+export type { LossReason } from "./leasing/heartbeat_timer.ts";
+export type { SlotRecord } from "./worker/slots.ts";

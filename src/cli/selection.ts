@@ -8,6 +8,7 @@ import { LeaseError } from "../core/errors.ts";
 import { isFinished, type Job, type ShownState } from "../core/job.ts";
 import { QUEUE, readIds, TASK } from "../core/values.ts";
 import { queueRemarks } from "../lookup/queues.ts";
+import { defined, idPages } from "../lookup/selected.ts";
 import type { Selection } from "../store/queries.ts";
 import type { CancelAnswer, RetryAnswer, Store } from "../store/store.ts";
 import { jsonLine } from "../view/json.ts";
@@ -17,8 +18,6 @@ import { valueFlag } from "./flags.ts";
 import { withStore, type Io, type StoreArgs } from "./io.ts";
 import { ExitRequest } from "./signals.ts";
 import { repeat } from "./waiting.ts";
-
-export const FINISHED_STATES = ["completed", "failed", "cancelled"] as const;
 
 export const SELECTION_FLAGS = {
   task: valueFlag(TASK, "All jobs with this label", { alias: "t" }),
@@ -43,18 +42,6 @@ export function selectionOf(
   return defined({ task, queues: queue === undefined ? undefined : [queue] });
 }
 
-/** Without what is undefined: a query has only what it asks for. */
-export function defined<T extends object>(fields: { [K in keyof T]: T[K] | undefined }): Partial<T> {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Partial<T>;
-}
-
-/** To be thrown: flags selected nothing; perhaps a queue's name is misspelt. */
-export async function nothingMatched(store: Store, verb: string, { task, queues }: Selection): Promise<LeaseError> {
-  const [remark] = queues === undefined ? [] : await queueRemarks(store, queues);
-  const where = [task === undefined ? "" : ` with task ${task}`, queues === undefined ? "" : ` in queue ${queues[0]}`];
-  return new LeaseError("nothing_matched", `there is nothing to ${verb}${remark ? `: ${remark}` : where.join("")}`);
-}
-
 /** One line per gap, not per job: a range may be much larger than the store. */
 export function noSuchJobs(ids: readonly number[]): string[] {
   const gaps: [from: number, to: number][] = [];
@@ -64,34 +51,6 @@ export function noSuchJobs(ids: readonly number[]): string[] {
     else gaps.push([id, id]);
   }
   return gaps.map(([from, to]) => (from === to ? `there is no job ${from}` : `there are no jobs ${from}-${to}`));
-}
-
-const PAGE = 1_000;
-
-/** In the order of their ids, in pages; `states` narrows what flags select, ids mean themselves. */
-export async function* idPages(
-  store: Store,
-  verb: string,
-  selection: Selection,
-  states: readonly ShownState[],
-  fits: (job: Job) => boolean = () => true,
-): AsyncGenerator<number[]> {
-  const { ids } = selection;
-  if (ids !== undefined) {
-    for (let from = 0; from < ids.length; from += PAGE) yield ids.slice(from, from + PAGE);
-    return;
-  }
-  let found = false;
-  for (let behind_id = 0; ;) {
-    const jobs = await store.list({ ...selection, states, behind_id, limit: PAGE, newest_first: false });
-    const fitting = jobs.filter(fits);
-    found ||= fitting.length > 0;
-    if (fitting.length > 0) yield fitting.map(({ id }) => id);
-    const last = jobs.at(-1);
-    if (last === undefined || jobs.length < PAGE) break;
-    behind_id = last.id;
-  }
-  if (!found) throw await nothingMatched(store, verb, selection);
 }
 
 interface Context {

@@ -4,15 +4,12 @@ import process from "node:process";
 import { AGE, QUEUE, TASK } from "../core/values.ts";
 import { LeaseError } from "../core/errors.ts";
 import type { PruneQuery } from "../store/queries.ts";
-import type { Store } from "../store/store.ts";
 import { jsonLine } from "../view/json.ts";
 import { command } from "../cli/command.ts";
 import { JSON_FLAG, statesFlag, valueFlag } from "../cli/flags.ts";
 import { withStore } from "../cli/io.ts";
-import { defined, FINISHED_STATES } from "../cli/selection.ts";
-
-/** Short enough that others who write hardly notice. */
-const BATCH = 500;
+import { defined, FINISHED_STATES } from "../lookup/selected.ts";
+import { pruneAll } from "../recovery/housekeeping.ts";
 
 export default command({
   meta: { name: "prune", description: "Delete finished jobs with their attempts, logs and checkpoints" },
@@ -51,7 +48,8 @@ export default command({
     return withStore(args, io, { create: false }, async ({ store }) => {
       const old = await store.prunable(query);
       const found = old.reduce((sum, { count }) => sum + count, 0);
-      const deleted = dry_run ? 0 : await prune(store, query, found);
+      const deleted = dry_run ? 0 : await pruneAll(store, query, found);
+      if (deleted > 0) await store.tidy();
       if (args.json) {
         const counts = Object.fromEntries(old.map(({ state, count }) => [state, count]));
         io.stdout(jsonLine({ dry_run, completed: 0, failed: 0, cancelled: 0, ...counts, deleted }));
@@ -62,18 +60,6 @@ export default command({
 });
 
 const SELECTORS = ["older_than", "status", "queue", "task"] as const;
-
-/** No more than there were to begin with: what ends meanwhile is for the next time. */
-async function prune(store: Store, query: PruneQuery, most: number): Promise<number> {
-  let deleted = 0;
-  while (deleted < most) {
-    const gone = await store.prune({ ...query, limit: Math.min(BATCH, most - deleted) });
-    deleted += gone;
-    if (gone === 0) break;
-  }
-  if (deleted > 0) await store.tidy();
-  return deleted;
-}
 
 function plan(old: readonly { state: string; count: number }[], found: number): string {
   if (found === 0) return "nothing to delete";

@@ -3,7 +3,8 @@
 import { wasDoomed } from "../core/job.ts";
 import { command } from "../cli/command.ts";
 import { JSON_FLAG, statesFlag } from "../cli/flags.ts";
-import { changeJobs, FINISHED_STATES, SELECTION_FLAGS } from "../cli/selection.ts";
+import { changeJobs, SELECTION_FLAGS } from "../cli/selection.ts";
+import { FINISHED_STATES } from "../lookup/selected.ts";
 
 export default command({
   meta: { name: "retry", description: "Run finished jobs again" },

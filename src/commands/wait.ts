@@ -14,7 +14,8 @@ import { command } from "../cli/command.ts";
 import { JSON_FLAG, valueFlag } from "../cli/flags.ts";
 import { wantsColor, withStore, type Io } from "../cli/io.ts";
 import { exitCodeOf, repeat, whyWaiting } from "../cli/waiting.ts";
-import { FINISHED_STATES, idPages, nothingMatched, SELECTION_FLAGS, selectionOf } from "../cli/selection.ts";
+import { SELECTION_FLAGS, selectionOf } from "../cli/selection.ts";
+import { FINISHED_STATES, idPages, nothingMatched } from "../lookup/selected.ts";
 import { ProgressLine } from "../cli/progress.ts";
 import { ExitRequest } from "../cli/signals.ts";
 

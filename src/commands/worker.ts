@@ -9,7 +9,7 @@ import { LeaseError } from "../core/errors.ts";
 import { UNLEARNED_LEASE_MS } from "../core/learning.ts";
 import { BEATS, DEFAULT_QUEUE } from "../core/job.ts";
 import { checkName } from "../core/check_job.ts";
-import type { Scaling } from "../core/scaling.ts";
+import { MOST_SLOTS, scalingOf } from "../core/scaling.ts";
 import { COUNT, DURATION, FOLDER, GRACE, integer, LEASE, NAME, QUEUE, TASK } from "../core/values.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
 import { checkLogFolder } from "../runner/log/file.ts";
@@ -26,7 +26,6 @@ import { roleLog } from "../cli/role_log.ts";
 import { ProgressDisplay } from "../cli/progress.ts";
 import { onSignals, signalCode } from "../cli/signals.ts";
 
-const MOST_SLOTS = 10_000;
 const SLOTS = integer({ min: 1, max: MOST_SLOTS });
 const SHORTEST_POLL_MS = 10;
 
@@ -106,7 +105,7 @@ export default command({
     const learn = args.lease === "auto";
     const times = timesOf(args);
     const max_jobs = args.once ? 1 : (args.max_jobs ?? null);
-    const scaling = scalingOf(args);
+    const scaling = scalingOf(args, (option) => (option === "slots" ? "-j" : `--${flagName(option)}`));
     const queues = lists.queue.flatMap((names) => names.split(","));
     for (const queue of queues) checkName("queue", queue);
     if (args.log_dir !== undefined) checkLogFolder(args.log_dir);
@@ -203,20 +202,6 @@ function isExecutable(path: string): boolean {
   } catch {
     return false;
   }
-}
-
-type ScalingFlag = "slots" | "min" | "max" | "scale_up_at" | "scale_down_after";
-
-function scalingOf(args: Readonly<Record<ScalingFlag, number | undefined>>): Scaling | null {
-  const { min = 1, max, scale_up_at = 5, scale_down_after = 300_000 } = args;
-  const alone = (["min", "scale_up_at", "scale_down_after"] as const).find((flag) => args[flag] !== undefined);
-  if (alone === undefined && max === undefined) return null;
-  if (args.slots !== undefined && (args.min !== undefined || max !== undefined))
-    throw new LeaseError("usage", "-j is a fixed number of slots: leave it out with --min and --max");
-  if (max === undefined)
-    throw new LeaseError("usage", `--${flagName(alone ?? "min")} needs --max: say between how many slots to scale`);
-  if (min > max) throw new LeaseError("usage", `--min ${min} is more than --max ${max}: slots go from min up to max`);
-  return { min, max, up_at: scale_up_at, down_after_ms: scale_down_after };
 }
 
 const NO_STOP =

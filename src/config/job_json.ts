@@ -22,12 +22,19 @@ const FIELDS: ReadonlyMap<string, JobField> = new Map(JOB_FIELD_NAMES.map((name)
 
 /** The job that a line of JSON describes, checked; `defaults` are what the command line said. */
 export function jobOfLine(line: string, defaults: NewJob, context: FieldContext): NewJob {
-  const object = parsed(line);
+  return jobOfObject(parsed(line), defaults, context);
+}
+
+export function jobOfObject(
+  object: Readonly<Record<string, unknown>>,
+  defaults: NewJob,
+  context: FieldContext,
+): NewJob {
   const job: JobDraft = { ...defaults };
   for (const name in object) {
     const { value, setting, set } = FIELDS.get(name) ?? unknownName(name);
     const given = object[name];
-    if (given === null) continue;
+    if (given === null || given === undefined) continue;
     // Copied only when they are written: most lines say nothing about them.
     if (setting !== undefined && job.settings === defaults.settings) job.settings = { ...defaults.settings };
     set(job, readJson(value, given, name), name, context);

@@ -1,5 +1,7 @@
 /** How many slots a worker should have. Pure: the worker tells what it sees and does what this says. */
 
+import { LeaseError } from "./errors.ts";
+
 export interface Scaling {
   min: number;
   max: number;
@@ -7,6 +9,33 @@ export interface Scaling {
   up_at: number;
   /** A slot less when one has been idle for so long. */
   down_after_ms: number;
+}
+
+/** The most that a worker can have. */
+export const MOST_SLOTS = 10_000;
+
+export type ScalingOption = "slots" | "min" | "max" | "scale_up_at" | "scale_down_after";
+
+/** Null: a fixed number of slots. `spell` is how an error calls an option. */
+export function scalingOf(
+  given: Readonly<Partial<Record<ScalingOption, number | undefined>>>,
+  spell: (option: ScalingOption) => string,
+): Scaling | null {
+  const { slots, min = 1, max, scale_up_at = 5, scale_down_after = 300_000 } = given;
+  const alone = (["min", "scale_up_at", "scale_down_after"] as const).find((option) => given[option] !== undefined);
+  if (alone === undefined && max === undefined) return null;
+  if (slots !== undefined && (given.min !== undefined || max !== undefined)) {
+    const both = `leave it out with ${spell("min")} and ${spell("max")}`;
+    throw new LeaseError("usage", `${spell("slots")} is a fixed number of slots: ${both}`);
+  }
+  if (max === undefined) {
+    const needs = `needs ${spell("max")}: say between how many slots to scale`;
+    throw new LeaseError("usage", `${spell(alone ?? "min")} ${needs}`);
+  }
+  if (min > max) {
+    throw new LeaseError("usage", `${spell("max")} "${max}" is not a whole number from ${min} to ${MOST_SLOTS}`);
+  }
+  return { min, max, up_at: scale_up_at, down_after_ms: scale_down_after };
 }
 
 export function nextSlots(scaling: Scaling, seen: { slots: number; pending: number; idle_ms: number }): number {

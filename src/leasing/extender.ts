@@ -12,6 +12,7 @@ import type { Grace } from "../core/job.ts";
 import type { ExtendAnswer } from "../store/store.ts";
 import type { Heartbeat } from "./heartbeat.ts";
 import type { Lease } from "./lease.ts";
+import { watchLeaseEnd } from "./lease_end.ts";
 import type { LeaseManager } from "./manager.ts";
 
 export interface LeaseExtenderOptions {
@@ -19,7 +20,11 @@ export interface LeaseExtenderOptions {
   interval_ms: number;
   /** What a beat adds; the length of the lease unless told. */
   extension_ms?: number;
+  /** The interval follows the gaps between beats: it grows where they are short, up to less than half of the extension. */
+  adaptive?: boolean;
   enabled?: boolean;
+  /** Also tells of a lease that is over by our own clock, when no answer came; for holders whom nobody else tells. */
+  watch_end?: boolean;
   /** How long an extension may wait for others to share a commit with. */
   within_ms?: number;
   onLost?: (lease: Lease, reason: "expired" | "conflict") => void;
@@ -34,6 +39,20 @@ export const FAILURES_REPORTED = 3;
 const RETRY_MS = 250;
 /** What a job says about itself is written sooner than its beats, and at most so often. */
 const NOTE_EVERY_MS = 1_000;
+
+/** What an extender has asked for since it was made. */
+export interface ExtensionCounts {
+  attempts: number;
+  extended: number;
+  /** The store did not answer, or with an error. */
+  failures: number;
+  refusals: number;
+}
+
+/** How much a new gap weighs in the average. */
+const GAP_WEIGHT = 0.2;
+/** Of the extension: an interval stays below half of it. */
+const LONGEST_INTERVAL = 0.45;
 
 /** What a job says about itself. */
 export interface JobNote {
@@ -64,6 +83,9 @@ interface Attachment {
   failures: number;
   /** In all. */
   failed: number;
+  /** On average between two beats; infinite before the second. */
+  gap_ms: number;
+  last_beat_ms: number;
   /** Detached, or lost: nothing more is asked for. */
   over: boolean;
   cancelTimer: (() => void) | null;
@@ -73,7 +95,7 @@ export class LeaseExtender {
   readonly #manager: LeaseManager;
   readonly #options: LeaseExtenderOptions;
   #attached: Attachment | null = null;
-  #extensions = 0;
+  readonly #counts: ExtensionCounts = { attempts: 0, extended: 0, failures: 0, refusals: 0 };
 
   constructor(manager: LeaseManager, options: LeaseExtenderOptions) {
     this.#manager = manager;
@@ -82,7 +104,16 @@ export class LeaseExtender {
 
   /** Extensions that the store accepted since it was made. */
   get extensions(): number {
-    return this.#extensions;
+    return this.#counts.extended;
+  }
+
+  get counts(): ExtensionCounts {
+    return { ...this.#counts };
+  }
+
+  /** Between two extensions of what it is attached to, as things are. */
+  get interval_ms(): number {
+    return this.#attached === null ? this.#options.interval_ms : this.#intervalOf(this.#attached);
   }
 
   /** Extends `lease` on the beats of `heartbeat` until what it returns is called, or disposed of. */
@@ -105,17 +136,24 @@ export class LeaseExtender {
       sending: false,
       failures: 0,
       failed: 0,
+      gap_ms: Infinity,
+      last_beat_ms: heartbeat.last_beat_ms,
       over: false,
       cancelTimer: null,
     };
     this.#attached = attachment;
     const onBeat = () => {
+      if (this.#options.adaptive === true) observeGap(attachment);
       attachment.unwritten = true;
       this.#consider(attachment);
     };
     heartbeat.addCallback(onBeat);
+    const lose = () => this.#lose(attachment, "expired");
+    const { watch_end = false, clock } = this.#options;
+    const stopWatching = watch_end ? watchLeaseEnd(lease, clock, lose) : () => {};
     const detach = () => {
       if (this.#attached !== attachment) return;
+      stopWatching();
       heartbeat.removeCallback(onBeat);
       // What it said last is not lost because it ended right after.
       if (attachment.note !== null && !attachment.over) this.#send(attachment);
@@ -153,6 +191,7 @@ export class LeaseExtender {
     const { extension_ms: expires_in_ms = lease.lease_ms, within_ms = 0 } = this.#options;
     const beat = { expires_in_ms, beat_age_ms, beats: heartbeat.beats, at_least: true, failures: failed };
     const request = { ...beat, within_ms, ...note };
+    this.#counts.attempts += 1;
     attachment.sending = true;
     attachment.unwritten = false;
     attachment.note = null;
@@ -172,18 +211,35 @@ export class LeaseExtender {
 
   #answered(attachment: Attachment, answer: ExtendAnswer, sent_ms: number): void {
     if (answer.status !== "extended") {
-      end(attachment);
-      this.#options.onLost?.(attachment.lease, answer.status);
-      return;
+      this.#counts.refusals += 1;
+      return this.#lose(attachment, answer.status);
     }
-    this.#extensions += 1;
+    this.#counts.extended += 1;
     attachment.failures = 0;
-    attachment.due_ms = sent_ms + this.#options.interval_ms;
+    attachment.due_ms = sent_ms + this.#intervalOf(attachment);
     if (answer.cancel_requested) this.#options.onCancel?.(attachment.lease, answer.grace ?? null);
     this.#consider(attachment);
   }
 
+  #lose(attachment: Attachment, reason: "expired" | "conflict"): void {
+    if (attachment.over) return;
+    end(attachment);
+    this.#options.onLost?.(attachment.lease, reason);
+  }
+
+  /**
+   * With short gaps, beats that are kept back for long cost nothing but writes that are not made; with long ones each
+   * beat must be written soon, or the next comes too late. So that half of the extension is left when the next is due.
+   */
+  #intervalOf({ lease, gap_ms }: Attachment): number {
+    const { interval_ms, extension_ms = lease.lease_ms, adaptive = false } = this.#options;
+    if (!adaptive) return interval_ms;
+    const most_ms = extension_ms * LONGEST_INTERVAL;
+    return Math.min(most_ms, Math.max(interval_ms, extension_ms / 2 - gap_ms));
+  }
+
   #failed(attachment: Attachment, error: unknown): void {
+    this.#counts.failures += 1;
     attachment.unwritten = true;
     attachment.failures += 1;
     attachment.failed += 1;
@@ -191,6 +247,13 @@ export class LeaseExtender {
     this.#options.onFailure?.(attachment.lease, error, attachment.failures);
     this.#consider(attachment);
   }
+}
+
+function observeGap(attachment: Attachment): void {
+  const gap_ms = attachment.heartbeat.last_beat_ms - attachment.last_beat_ms;
+  attachment.last_beat_ms = attachment.heartbeat.last_beat_ms;
+  const known = Number.isFinite(attachment.gap_ms);
+  attachment.gap_ms = known ? attachment.gap_ms + GAP_WEIGHT * (gap_ms - attachment.gap_ms) : gap_ms;
 }
 
 function attached(detach: () => void, note: Attached["note"] = () => {}): Attached {

@@ -28,6 +28,8 @@ export interface AcquireOptions {
   queues?: readonly string[] | null;
   task?: string | null;
   commands_only?: boolean;
+  /** For a job that sets none, instead of what the manager was made with. */
+  lease_ms?: number;
   /** This job and no other. */
   job?: number;
 }
@@ -82,6 +84,7 @@ export class LeaseManager {
       queues: wanted.queues ?? null,
       task: wanted.task ?? null,
       commands_only: wanted.commands_only ?? false,
+      ...(wanted.lease_ms === undefined ? {} : { lease_ms: wanted.lease_ms }),
       ...(wanted.job === undefined ? {} : { job: wanted.job }),
     });
     return grants.map((grant) => this.#lease(grant, sent));

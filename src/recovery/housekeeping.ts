@@ -1,5 +1,6 @@
 /** What a sweep does besides recovery: due jobs are promoted, old checkpoints and jobs go, the store is tidied. */
 
+import type { PruneQuery } from "../store/queries.ts";
 import type { Store } from "../store/store.ts";
 import type { Report } from "../core/report.ts";
 
@@ -21,22 +22,21 @@ export async function keepHouse(options: HousekeepingOptions): Promise<void> {
   await store.promote();
   await store.trimCheckpoints(keep_checkpoints);
   if (prune_ms !== null) {
-    const pruned = await pruneAll(store, prune_ms);
+    const pruned = await pruneAll(store, { older_than_ms: prune_ms, states: ["completed", "failed", "cancelled"] });
     if (pruned > 0) report("info", `deleted ${pruned} finished ${pruned === 1 ? "job" : "jobs"}`);
   }
   await store.foldHistory();
   await store.tidy();
 }
 
-async function pruneAll(store: Store, older_than_ms: number): Promise<number> {
+/** No more than `most`, where that was found before: what ends meanwhile is for the next time. */
+export async function pruneAll(store: Store, query: PruneQuery, most = Infinity): Promise<number> {
   let total = 0;
-  for (;;) {
-    const pruned = await store.prune({
-      older_than_ms,
-      states: ["completed", "failed", "cancelled"],
-      limit: PRUNE_BATCH,
-    });
+  while (total < most) {
+    const limit = Math.min(PRUNE_BATCH, most - total);
+    const pruned = await store.prune({ ...query, limit });
     total += pruned;
-    if (pruned < PRUNE_BATCH) return total;
+    if (pruned < limit) break;
   }
+  return total;
 }

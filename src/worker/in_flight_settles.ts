@@ -9,6 +9,7 @@ import type { Lease } from "../leasing/lease.ts";
 import type { Release } from "../leasing/manager.ts";
 import type { Store } from "../store/store.ts";
 import { settledText } from "./messages.ts";
+import type { SlotRecord } from "./slots.ts";
 
 export class InFlightSettles {
   readonly totals = { completed: 0, failed: 0, other: 0 };
@@ -25,12 +26,12 @@ export class InFlightSettles {
     return this.#size;
   }
 
-  /** Answers when it has arrived; null: it could not be written. */
-  async add(lease: Lease, settle: Promise<Release>): Promise<Release | null> {
+  /** Answers when it has arrived; null: it could not be written. `slot` counts it too. */
+  async add(lease: Lease, settle: Promise<Release>, slot: SlotRecord | null = null): Promise<Release | null> {
     this.#size += 1;
     try {
       const release = await settle;
-      this.#count(release);
+      this.#count(release, slot);
       const said = settledText(lease, release);
       if (said !== null) this.#report(...said);
       return release;
@@ -43,9 +44,11 @@ export class InFlightSettles {
     }
   }
 
-  #count(release: Release): void {
+  #count(release: Release, slot: SlotRecord | null): void {
     const state = release.status === "applied" ? release.change.state.name : "stale";
-    this.totals[state === "completed" || state === "failed" ? state : "other"] += 1;
+    const counted = state === "completed" || state === "failed" ? state : "other";
+    this.totals[counted] += 1;
+    if (slot !== null && counted !== "other") slot[counted] += 1;
   }
 
   /** Why `holder` still has a job that it should not; null: there is none, or somebody has put it right since. */

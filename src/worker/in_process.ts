@@ -19,7 +19,7 @@ export interface Handling {
   kill?: (tools: HandlerTools) => void;
 }
 
-export interface HandlerContext {
+export interface HandlerGround {
   lease: Lease;
   manager: LeaseManager;
   heartbeat: Heartbeat;
@@ -30,11 +30,11 @@ export interface HandlerContext {
 /** What a handler has; each of it may be taken out and used by itself. */
 export class HandlerTools {
   readonly lease: Lease;
-  readonly #context: HandlerContext;
+  readonly #context: HandlerGround;
   readonly #print: (text: string) => void;
   #run: HandlerRun | null = null;
 
-  constructor(context: HandlerContext, print: (text: string) => void) {
+  constructor(context: HandlerGround, print: (text: string) => void) {
     this.lease = context.lease;
     this.#context = context;
     this.#print = print;
@@ -94,7 +94,7 @@ function lost({ job, token }: Lease): LeaseError {
   );
 }
 
-export function runHandler(handling: Handling, context: HandlerContext, clock: Clock, events: HandlerEvents) {
+export function runHandler(handling: Handling, context: HandlerGround, clock: Clock, events: HandlerEvents) {
   const encoder = new TextEncoder();
   const tools = new HandlerTools(context, (text) => events.printed("stdout", encoder.encode(`${text}\n`)));
   const { kill } = handling;

@@ -12,12 +12,12 @@
  */
 
 import { forcedGrace } from "../core/calibration.ts";
-import { every, type Random } from "../core/clock.ts";
+import { every, type MachineTime, type Random } from "../core/clock.ts";
 import { errorText, isReplaced, type LeaseError } from "../core/errors.ts";
-import { slotStates, type Scaling, type SlotStates } from "../core/scaling.ts";
+import { slotStates, type Scaling } from "../core/scaling.ts";
 import type { Lease } from "../leasing/lease.ts";
 import { LeaseManager, type Release } from "../leasing/manager.ts";
-import { host } from "../platform/machine.ts";
+import { host, machineTime } from "../platform/machine.ts";
 import { RecoverySweep } from "../recovery/sweep.ts";
 import { Enforcer } from "../runner/enforcer.ts";
 import { Fences } from "../runner/fence.ts";
@@ -31,7 +31,8 @@ import { LogFlusher } from "./log_flusher.ts";
 import { preempt } from "./preempt.ts";
 import { putAway } from "./put_away.ts";
 import { Registration } from "./registration.ts";
-import { Slots } from "./slots.ts";
+import { MODES, type Mode, type PoolStatistics } from "./pool_statistics.ts";
+import { Slots, type SlotRecord } from "./slots.ts";
 import { StoreTrouble } from "./store_trouble.ts";
 import { whatIsLeft, type Served } from "./until_empty.ts";
 import { Wakeups } from "./wakeups.ts";
@@ -52,21 +53,9 @@ export interface WorkerPoolOptions extends Served, AttemptOptions {
   until_empty: boolean;
   /** Ends after so many jobs. */
   max_jobs: number | null;
+  /** The machine's own, unless a test has another. */
+  machine_time?: () => MachineTime;
   onSettled?: (lease: Lease, release: Release) => void;
-}
-
-const MODES = ["starting", "working", "draining", "stopped"] as const;
-type Mode = (typeof MODES)[number];
-
-export interface PoolStatistics {
-  worker_id: string;
-  state: Mode;
-  slots: SlotStates;
-  completed: number;
-  failed: number;
-  /** Attempts that ended any other way: to be retried, returned, cancelled, stale. */
-  other: number;
-  current: ReturnType<Attempt["statistics"]>[];
 }
 
 /** How soon a worker that died on this machine is noticed. */
@@ -105,7 +94,7 @@ export class WorkerPool {
 
   constructor(options: WorkerPoolOptions) {
     const { store, clock, random, report, store_url, version, name, queues, task, times, learn = false } = options;
-    const { commands_only = false } = options;
+    const { commands_only = false, machine_time = machineTime } = options;
     this.#options = options;
     this.#jobs_left = options.max_jobs ?? Infinity;
     this.finished = this.#finish.promise;
@@ -119,23 +108,14 @@ export class WorkerPool {
       const { completed, failed } = this.#settles.totals;
       return { slots: this.#slots.total, draining: !this.#takes_jobs, completed, failed };
     };
-    this.#registration = new Registration({
-      store,
-      clock,
-      random,
-      name,
-      version,
-      queues,
-      task,
-      commands_only,
-      activity,
-    });
+    const about = { name, version, queues, task, commands_only };
+    this.#registration = new Registration({ store, clock, random, ...about, activity, machine_time });
     const worker_id = this.#registration.id;
     const lease_ms = learn ? 0 : times.lease_ms;
     this.#manager = new LeaseManager({ store, clock, random, host, worker_id, lease_ms });
     const { sweep_grace_ms: grace_ms, sweep_every_ms: every_ms } = times;
-    const swept = { store, clock, random, report, store_url, grace_ms, every_ms, dead_every_ms: DEAD_EVERY_MS };
-    this.#sweep = new RecoverySweep(swept);
+    const swept = { grace_ms, every_ms, dead_every_ms: DEAD_EVERY_MS, machine_time };
+    this.#sweep = new RecoverySweep({ store, clock, random, report, store_url, ...swept });
     const registration = this.#registration;
     const scratch = new Scratch(store_url, worker_id);
     this.#owner = {
@@ -153,7 +133,7 @@ export class WorkerPool {
     this.#settles = new InFlightSettles(report);
     this.#acquire_ahead = new AcquireAhead(clock, (lease) => this.#giveBack(lease));
     this.#cancels = new CancelWatch({ store, clock, worker_id, running: this.#running });
-    this.#wakeups = new Wakeups(store, () => this.#wake());
+    this.#wakeups = new Wakeups(store, () => this.wake());
     this.#store_trouble = new StoreTrouble(clock);
   }
 
@@ -172,7 +152,7 @@ export class WorkerPool {
     // What it recovers it hears of from nobody else.
     if (this.#options.sweep) this.#sweep.start(({ recovered }) => recovered > 0 && this.#fill());
     const poll = () => {
-      this.#wake();
+      this.wake();
       this.#scale();
     };
     this.#cancelTimers.push(every(this.#options.clock, this.#options.poll_ms, poll));
@@ -214,6 +194,7 @@ export class WorkerPool {
       slots: slotStates(this.#slots.total, this.#running.size, this.#takes_jobs),
       ...this.#settles.totals,
       current: [...this.#running].map((attempt) => attempt.statistics()),
+      by_slot: this.#slots.records,
     };
   }
 
@@ -237,7 +218,9 @@ export class WorkerPool {
     this.#acquire_ahead.giveAllBack();
   }
 
-  #wake(): void {
+  /** Something may have changed: looks for jobs and for cancel requests. */
+  wake(): void {
+    if (this.#mode === "starting" || this.#mode === "stopped") return;
     this.#fill();
     this.#cancels.lookSoon();
   }
@@ -300,10 +283,12 @@ export class WorkerPool {
   #begin(lease: Lease): void {
     const attempt = new Attempt(lease, this.#options, this.#owner);
     this.#running.add(attempt);
-    this.#awaitSettle(lease, attempt.settled);
+    const slot = this.#slots.take(lease.job.id);
+    this.#awaitSettle(lease, attempt.settled, slot);
     const started_ms = this.#options.clock.mono_ms();
     const freed = () => {
       this.#running.delete(attempt);
+      this.#slots.giveBack(slot);
       this.#acquire_ahead.observe(this.#options.clock.mono_ms() - started_ms);
       this.#fill();
     };
@@ -318,8 +303,8 @@ export class WorkerPool {
     if (this.#takes_jobs) this.#wakeups.listen();
   }
 
-  #awaitSettle(lease: Lease, settle: Promise<Release>): void {
-    void this.#settles.add(lease, settle).then((release) => {
+  #awaitSettle(lease: Lease, settle: Promise<Release>, slot: SlotRecord | null = null): void {
+    void this.#settles.add(lease, settle, slot).then((release) => {
       if (release !== null) this.#options.onSettled?.(lease, release);
       this.#fill();
     });

@@ -6,7 +6,20 @@ import type { Clock } from "../core/clock.ts";
 import type { Scaling } from "../core/scaling.ts";
 import { nextSlots } from "../core/scaling.ts";
 
+/** What one slot does and has done. */
+export interface SlotRecord {
+  slot: number;
+  state: "idle" | "processing";
+  /** The job that it runs; null: none. */
+  job: number | null;
+  completed: number;
+  failed: number;
+}
+
 export class Slots {
+  readonly #records: SlotRecord[] = [];
+  /** Of these, those that run nothing. */
+  readonly #free: SlotRecord[] = [];
   readonly #clock: Clock;
   readonly #scaling: Scaling | null;
   readonly #pending: () => Promise<number>;
@@ -25,6 +38,31 @@ export class Slots {
 
   get total(): number {
     return this.#total;
+  }
+
+  /** Gives a job to a slot that is free. */
+  take(job: number): SlotRecord {
+    let record = this.#free.pop();
+    if (record === undefined) {
+      record = { slot: this.#records.length, state: "idle", job: null, completed: 0, failed: 0 };
+      this.#records.push(record);
+    }
+    record.state = "processing";
+    record.job = job;
+    return record;
+  }
+
+  giveBack(record: SlotRecord): void {
+    record.state = "idle";
+    record.job = null;
+    this.#free.push(record);
+  }
+
+  /** Every slot that there is or that has worked. */
+  get records(): SlotRecord[] {
+    const unused = { state: "idle", job: null, completed: 0, failed: 0 } as const;
+    const count = Math.max(this.#total, this.#records.length);
+    return Array.from({ length: count }, (_, slot) => ({ ...(this.#records[slot] ?? { slot, ...unused }) }));
   }
 
   /** To be told whenever a slot was taken or became free. */

@@ -12,17 +12,19 @@ export interface Served {
   task: string | null;
   /** It has no handler for jobs without a command, and leaves them to others. */
   commands_only?: boolean;
+  /** A retry that is scheduled does not keep it either: only what is due now counts. */
+  due_only?: boolean;
 }
 
 /** `recovered`: what a dead worker left is free, and can be acquired now. */
 export async function whatIsLeft(
   store: Store,
-  { queues, task, commands_only = false }: Served,
+  { queues, task, commands_only = false, due_only = false }: Served,
   sweep: RecoverySweep | null,
 ): Promise<"nothing" | "recovered" | "work"> {
   // Must be free before it can be seen.
   const counts = (await sweep?.scanDead()) ?? null;
   if (counts !== null && counts.recovered > 0) return "recovered";
   const { pending, retrying } = await store.backlog({ queues, task, commands_only });
-  return pending + retrying === 0 ? "nothing" : "work";
+  return pending + (due_only ? 0 : retrying) === 0 ? "nothing" : "work";
 }

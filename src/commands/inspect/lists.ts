@@ -15,7 +15,7 @@ import type { Screen } from "../../view/style.ts";
 import { WORKER_STATES, workersText, workerState, type WorkerRow } from "../../view/workers.ts";
 import type { FlagValues } from "../../cli/command.ts";
 import { flagName, JSON_FLAG, section, statesFlag, valueFlag } from "../../cli/flags.ts";
-import { defined } from "../../cli/selection.ts";
+import { defined } from "../../lookup/selected.ts";
 
 /**
  * What every view of inspect is: a look at the store that can then be drawn for any moment and width, as text, as JSON

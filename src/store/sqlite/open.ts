@@ -32,10 +32,14 @@ export interface OpenSqliteOptions {
   /** Accept a store that others can write. */
   trust?: boolean;
   create?: boolean;
+  /** None of a file, but one that is gone when it is closed; for `IN_MEMORY` alone. */
+  memory?: boolean;
   /** How long a write keeps trying while another process holds the lock. */
   busy_limit_ms?: number;
 }
 
+/** The name of a store that is in no file. */
+const IN_MEMORY = ":memory:";
 const DEFAULT_BUSY_LIMIT_MS = 30_000;
 const PAUSE_MS = 5;
 
@@ -52,8 +56,14 @@ export class Connection {
     this.files = new OpenFiles(path);
   }
 
+  /** In no file: nobody else can see it, or take it away. */
+  get in_memory(): boolean {
+    return this.path === IN_MEMORY;
+  }
+
   /** Infinity when there is none. */
   get wal_bytes(): number {
+    if (this.in_memory) return 0;
     const wal = `${this.path}-wal`;
     const stats = platform.quickFiles()?.stat(wal) ?? lazyFs().statSync(wal, { throwIfNoEntry: false });
     return stats?.size ?? Infinity;
@@ -65,8 +75,8 @@ export class Connection {
    */
   async close({ exiting }: { exiting: boolean }): Promise<void> {
     await this.writer.settled();
-    this.files.beforeClose();
-    if (exiting && this.wal_bytes < SHORT_WAL_BYTES) this.database.closeKeepingWal();
+    if (!this.in_memory) this.files.beforeClose();
+    if (exiting && !this.in_memory && this.wal_bytes < SHORT_WAL_BYTES) this.database.closeKeepingWal();
     else this.database.close();
   }
 }
@@ -103,7 +113,8 @@ async function connect(file: string, options: OpenSqliteOptions): Promise<Connec
       const { migrate } = await import("./schema.ts");
       await whileBusy(busy_limit_ms, () => migrate(opened, path));
     }
-    await whileBusy(busy_limit_ms, () => noticeNewLife(opened, path, found, version === 0));
+    const is_file = path !== IN_MEMORY;
+    if (is_file) await whileBusy(busy_limit_ms, () => noticeNewLife(opened, path, found, version === 0));
     // What lies beside it was opened by the first look into it.
     recheck();
   } catch (error) {
@@ -113,7 +124,8 @@ async function connect(file: string, options: OpenSqliteOptions): Promise<Connec
   return new Connection(path, database, { random: options.random, busy_limit_ms });
 }
 
-async function locationOf(file: string, { trust = false, create = true }: OpenSqliteOptions): Promise<Place> {
+async function locationOf(file: string, { trust = false, create = true, memory }: OpenSqliteOptions): Promise<Place> {
+  if (memory === true) return { path: IN_MEMORY, recheck: () => {} };
   const files = platform.quickFiles();
   const plain = files === null ? null : quickLocation(files, file);
   if (files !== null && plain !== null) {

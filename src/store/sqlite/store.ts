@@ -49,7 +49,7 @@ class Calls {
     this.connection = connection;
     this.db = new Database(connection.database, clock);
     this.writer = connection.writer;
-    this.writer.checkFile = connection.files.check;
+    if (!connection.in_memory) this.writer.checkFile = connection.files.check;
     this.writer.begun = () => this.db.noted.forget();
     this.writer.ending = () => writeNoted(this.db);
   }
@@ -187,6 +187,7 @@ function reader(calls: Calls): Reader {
     workers: calls.read(read.workers),
     recovery: calls.read(recovery),
     watch(changed) {
+      if (calls.connection.in_memory) return () => {};
       const stop = watchCommits(calls.location, calls.db, changed);
       calls.watches.add(stop);
       return () => {
@@ -194,6 +195,7 @@ function reader(calls: Calls): Reader {
       };
     },
     onReplaced(fence) {
+      if (calls.connection.in_memory) return () => {};
       const stop = watchReplaced(calls.location, () => calls.writer.checkFile(), fence);
       calls.watches.add(stop);
       return () => {

@@ -1,0 +1,40 @@
+/** Which jobs somebody means, as values. */
+
+import { LeaseError } from "../core/errors.ts";
+import { choice, NAME, readJson, type Value } from "../core/values.ts";
+import { defined } from "../lookup/selected.ts";
+import type { Selection } from "../store/queries.ts";
+import { readOptions } from "./options.ts";
+
+/** Which jobs: an id, several, what `enqueue` answered, or all of a task or a queue. */
+export type JobSelection =
+  number | { id: number } | readonly (number | { id: number })[] | { task?: string; queue?: string };
+
+export function idOf(job: number | { id: number }): number {
+  const id = typeof job === "number" ? job : job?.id;
+  if (Number.isSafeInteger(id) && id > 0) return id;
+  throw new LeaseError("usage", `${JSON.stringify(id) ?? String(id)} is not a job's id`);
+}
+
+export function isOne(jobs: JobSelection): jobs is number | { id: number } {
+  return typeof jobs === "number" || (typeof jobs === "object" && "id" in jobs);
+}
+
+/** Never everything by accident. */
+export function jobsMeant(jobs: JobSelection): Selection {
+  if (isOne(jobs)) return { ids: [idOf(jobs)] };
+  if (Array.isArray(jobs)) return { ids: (jobs as readonly (number | { id: number })[]).map(idOf) };
+  const { task, queue } = readOptions(jobs, { task: NAME, queue: NAME });
+  if (task === undefined && queue === undefined)
+    throw new LeaseError("usage", "which jobs? Name ids, a task or a queue");
+  return defined({ task, queues: queue === undefined ? undefined : [queue] });
+}
+
+export function statesOf<const T extends string>(
+  given: T | readonly T[] | undefined,
+  known: readonly T[],
+): T[] | undefined {
+  if (given === undefined) return undefined;
+  const one: Value<T> = choice(known);
+  return (typeof given === "string" ? [given] : [...given]).map((state) => readJson(one, state, "status"));
+}
