@@ -10,7 +10,7 @@ import { LeaseError } from "../core/errors.ts";
 import { isFinished, type Job } from "../core/job.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
 import { lazyFs } from "../platform/platform.ts";
-import { grantsFor, openInbox, openStore } from "../store/open.ts";
+import { grantsFor, openInbox, openStore, urlInJobs } from "../store/open.ts";
 import type { Inbox, Store } from "../store/store.ts";
 import { ansi, plain, type Screen } from "../view/style.ts";
 import type { COLOR_CHOICES } from "./flags.ts";
@@ -105,7 +105,7 @@ export async function withStore<T>(
   const location = storeLocation(args.store, io.env);
   const store = await openStore(location, openOptions(args, options.create, io));
   try {
-    return await work({ store, store_url: location.includes("://") ? location : store.location });
+    return await work({ store, store_url: await urlInJobs(location, store.location, io.env) });
   } finally {
     await store.close({ exiting: true });
   }

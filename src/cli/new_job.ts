@@ -4,6 +4,7 @@ import { LeaseError, errorText } from "../core/errors.ts";
 import { INPUT_LIMIT_BYTES } from "../core/job.ts";
 import type { NewJob } from "../core/job.ts";
 import { checkTogether } from "../core/job_fields.ts";
+import { hideArgument } from "../platform/arguments.ts";
 import { systemClock } from "../platform/clock.ts";
 import { lazyFs } from "../platform/platform.ts";
 import { flagName } from "./flags.ts";
@@ -11,6 +12,7 @@ import { readStdin, type Io } from "./io.ts";
 import { plainJob, type JobArgs, type JobLists } from "./job_flags.ts";
 
 export async function newJob(args: JobArgs, lists: JobLists, words: readonly string[], io: Io): Promise<NewJob> {
+  hideVariables(lists);
   checkTogether(
     (name) => name !== "if_exists" && args[name] !== undefined,
     (name) => `--${flagName(name)}`,
@@ -22,6 +24,11 @@ export async function newJob(args: JobArgs, lists: JobLists, words: readonly str
     input: (text, name) => stdin ?? inputOf(text, (path) => readInput(path, `${name} ${text}`)),
     moment: (text, name) => at?.parseAt(text, name, systemClock.wall_ms()) ?? 0,
   });
+}
+
+/** What `--env A=1` says is nobody's to read in `ps`; some commands stay for long. */
+function hideVariables({ env = [] }: JobLists): void {
+  for (const text of env) if (text.includes("=")) hideArgument(text, text.slice(text.indexOf("=") + 1));
 }
 
 /** To be thrown: a file that a flag names. */

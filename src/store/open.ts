@@ -1,6 +1,7 @@
 /** A location → the store there. Engines are loaded when they are needed. */
 
 import { LeaseError } from "../core/errors.ts";
+import { hideArgument } from "../platform/arguments.ts";
 import type { OpenSqliteOptions } from "./sqlite/open.ts";
 import type { Inbox, Store } from "./store.ts";
 
@@ -31,8 +32,21 @@ function isPostgres(location: string): boolean {
   throw new LeaseError("unsupported", `this lease has no ${scheme}:// stores: name a file or postgres://…`);
 }
 
+/** What leads a job to the same store from any folder, and as little else as can be: `opened` is where it was found. */
+export async function urlInJobs(
+  location: string,
+  opened: string,
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<string> {
+  if (!isPostgres(location)) return opened;
+  const { urlForJobs } = await import("./postgres/session/url.ts");
+  return urlForJobs(location, env);
+}
+
 async function openPostgresStore(location: string, options: OpenStoreOptions): Promise<Store> {
   const { openPostgres } = await import("./postgres/open.ts");
+  const { passwordIn } = await import("./postgres/session/url.ts");
+  hideArgument(location, passwordIn(location));
   return openPostgres(location, options);
 }
 

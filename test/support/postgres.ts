@@ -42,6 +42,8 @@ const MEMORY = existsSync("/dev/shm") ? "/dev/shm" : tmpdir();
 
 export interface Server {
   url: string;
+  /** What it has logged so far. */
+  readonly log: string;
   port: number;
   stop(): Promise<void>;
   start(): Promise<void>;
@@ -62,6 +64,7 @@ export async function startPostgres(settings: readonly string[] = [], place = ME
   chmodSync(folder, 0o755);
   const port = await freePort();
   const flags = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200", ...settings];
+  const logged: string[] = [];
   const server = new EmbeddedPostgres({
     databaseDir: join(folder, "data"),
     port,
@@ -71,7 +74,7 @@ export async function startPostgres(settings: readonly string[] = [], place = ME
     persistent: true,
     initdbFlags: ["--encoding=UTF8", "--locale=C", "--no-sync"],
     postgresFlags: flags.flatMap((flag) => ["-c", flag]),
-    onLog: () => {},
+    onLog: (text: string) => void logged.push(text),
     onError: () => {},
   });
   let running = false;
@@ -93,6 +96,9 @@ export async function startPostgres(settings: readonly string[] = [], place = ME
   endWithUs(folder);
   return {
     url: urlOf(port),
+    get log() {
+      return logged.join("");
+    },
     port,
     start,
     // One that has ended is not waited for, which would be for ever.

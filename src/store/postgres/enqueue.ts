@@ -6,7 +6,7 @@
 import { checkNewJob } from "../../core/check_job.ts";
 import { LeaseError } from "../../core/errors.ts";
 import type { NewJob, StateName } from "../../core/job.ts";
-import { isBlocked } from "../shared/columns.ts";
+import { envColumn, isBlocked } from "../shared/columns.ts";
 import { answersWhenDone, replaces } from "../shared/verdicts.ts";
 import type { DoneState, Acquirer, BulkEnqueued, EnqueueOptions, Enqueued, Grant } from "../store.ts";
 import { acquire } from "./acquire.ts";
@@ -48,7 +48,12 @@ function withIndex(error: unknown, offset: number): unknown {
   return new LeaseError(error.code, error.message, { cause: error.cause, index: offset + (error.index ?? 0) });
 }
 
-/** One statement, unless there is input. */
+/** Whether an insert is one statement: input and variables go by statements of their own. */
+export function isOneStatement(job: NewJob): boolean {
+  return job.input === null && envColumn(job.env) === null;
+}
+
+/** One statement, unless there is input or there are variables. */
 export async function insertPlain(db: Connection, jobs: readonly NewJob[]): Promise<number[]> {
   return insert(db, jobs, SQL.insertJobs);
 }
@@ -177,8 +182,24 @@ async function insert(db: Connection, jobs: readonly NewJob[], statement: string
   const rows = await db.query(statement, NEW_JOBS.params(jobs));
   const ids = idsOf(rows);
   const inputs = jobs.flatMap(({ input }, index) => (input === null ? [] : [{ id: ids[index] as number, input }]));
-  if (inputs.length > 0 && ids.length === jobs.length) await SQL.insertInputs.run(db, inputs);
+  if (ids.length < jobs.length) return ids;
+  if (inputs.length > 0) await SQL.insertInputs.run(db, inputs);
+  await writeEnvs(
+    db,
+    jobs.map(({ env }, index) => [ids[index] as number, envColumn(env)]),
+  );
   return ids;
+}
+
+/** Of jobs that were just inserted without. Never as parameters, which a server may log: they are people's secrets. */
+export async function writeEnvs(
+  db: Connection,
+  envs: readonly (readonly [id: number, env: string | null])[],
+): Promise<void> {
+  const given = envs.filter(([, env]) => env !== null);
+  if (given.length === 0) return;
+  await db.copyIn(SQL.copyEnv, given);
+  await db.query(SQL.setEnv, [given.map(([id]) => id)]);
 }
 
 /** Of more jobs than fit in memory, batch after batch inside one transaction; only ranges of ids are kept. */

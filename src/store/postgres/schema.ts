@@ -217,12 +217,26 @@ CREATE INDEX dependencies_parent ON lease.dependencies (parent_id, job_id);
 CREATE TABLE lease.freeing (parent_id bigint PRIMARY KEY, behind_id bigint NOT NULL);
 `;
 
-export const MIGRATIONS: readonly string[] = [VERSION_1, VERSION_2, VERSION_3, VERSION_4, VERSION_5, VERSION_6];
+/**
+ * By which the variables of a job come in, within the transaction that enqueues it: as parameters a server that logs
+ * statements would write them down.
+ */
+const VERSION_7 = "CREATE UNLOGGED TABLE lease.incoming_env (job_id bigint PRIMARY KEY, env text NOT NULL);";
+
+export const MIGRATIONS: readonly string[] = [
+  VERSION_1,
+  VERSION_2,
+  VERSION_3,
+  VERSION_4,
+  VERSION_5,
+  VERSION_6,
+  VERSION_7,
+];
 
 /** What the steps make, and what is made beside them. */
 export function namesOf(): Names {
   const tables = MIGRATIONS.flatMap((step) =>
-    [...step.matchAll(/CREATE TABLE lease\.(\w+)/g)].map(([, name = ""]) => name),
+    [...step.matchAll(/CREATE (?:UNLOGGED )?TABLE lease\.(\w+)/g)].map(([, name = ""]) => name),
   );
   return { tables, functions: ["now_ms", "enqueue"] };
 }

@@ -7,7 +7,7 @@
 import type { NewJob } from "../../core/job.ts";
 import { UNLEARNED_LEASE_MS } from "../../core/learning.ts";
 import { SHAPES } from "../copy/transfer.ts";
-import { LONGEST_LEASE_MS, MOST_GRANTS, envColumn, isBlocked, leaseColumn, settingsColumn } from "../shared/columns.ts";
+import { LONGEST_LEASE_MS, MOST_GRANTS, isBlocked, leaseColumn, settingsColumn } from "../shared/columns.ts";
 import { CLASS_BOUNDS_MS, LONGEST_NOTED_MS, MINUTE_MS } from "../../core/history.ts";
 import { stateColumns } from "../shared/rows.ts";
 import { auditText } from "../shared/verdicts.ts";
@@ -27,7 +27,6 @@ export const NEW_JOBS = new Columns<NewJob>({
   key: ["text", (job) => job.key],
   cwd: ["text", (job) => job.cwd],
   settings: ["text", (job) => settingsColumn(job.settings)],
-  env: ["text", (job) => envColumn(job.env)],
   blocked: ["boolean", isBlocked],
   has_input: ["boolean", (job) => job.input !== null],
 });
@@ -215,9 +214,9 @@ const settle = (fence: string, recovered: boolean) => `WITH ${CLOCK}, asked AS M
 const insertJobs = `WITH ${CLOCK}, given AS (
     SELECT *, greatest(coalesce(run_at_ms, clock.ms), clock.ms + delay_ms) AS due_ms FROM ${NEW_JOBS.sql} AS job, clock
   ) INSERT INTO lease.jobs (state, queue, priority, run_at_ms, retries, lease_ms, created_at_ms, task, key, argv, cwd,
-    settings, env, has_input)
+    settings, has_input)
   SELECT CASE WHEN blocked THEN 'blocked' WHEN due_ms > ms THEN 'scheduled' ELSE 'pending' END, queue, priority, due_ms,
-    retries, lease_ms, ms, task, key, argv, cwd, settings, env, has_input
+    retries, lease_ms, ms, task, key, argv, cwd, settings, has_input
   FROM given ORDER BY n`;
 
 const extend = perRow`WITH ${CLOCK}, asked AS MATERIALIZED (SELECT *, clock.ms - beat_age_ms AS beat_at_ms,
@@ -307,6 +306,9 @@ export const SQL = {
   /** A key that somebody else has just taken leaves its job out. */
   insertKeyed: `${insertJobs} ON CONFLICT (key) WHERE key IS NOT NULL AND finished_at_ms IS NULL DO NOTHING RETURNING id`,
   insertInputs: perRow`INSERT INTO lease.inputs (job_id, data) SELECT id, input FROM ${{ id: "bigint", input: "bytea" }}`,
+  copyEnv: "COPY lease.incoming_env (job_id, env) FROM STDIN",
+  setEnv: `WITH incoming AS (DELETE FROM lease.incoming_env WHERE job_id = ANY ($1::bigint[]) RETURNING job_id, env)
+    UPDATE lease.jobs SET env = incoming.env FROM incoming WHERE jobs.id = incoming.job_id`,
   liveByKey: `SELECT id, key, state FROM lease.jobs WHERE key = ANY ($1::text[]) AND finished_at_ms IS NULL`,
 
   newestByKey: `SELECT DISTINCT ON (key) id, key, state FROM lease.jobs WHERE key = ANY ($1::text[])

@@ -6,7 +6,7 @@ import type { Holder, Producer, Reader, Store, Sweeper, Upkeep } from "../store.
 import { promoteAll } from "./acquire.ts";
 import { cancel, cancelRequests } from "./cancel.ts";
 import { freeSome } from "./dependencies.ts";
-import { checkAll, enqueue, enqueueAll, insertPlain, isPlain, onlyOnce } from "./enqueue.ts";
+import { checkAll, enqueue, enqueueAll, insertPlain, isOneStatement, isPlain, onlyOnce } from "./enqueue.ts";
 import { checkpoint, saveWorker } from "./extend.ts";
 import { GroupCommit, QUICK, endWriter, groupedVerbs } from "./group_commit.ts";
 import { learned } from "./settle.ts";
@@ -94,7 +94,7 @@ function producer(calls: Calls): Producer {
   const enqueueEach = calls.change("urgent", enqueue, ONCE);
   const enqueueStream = calls.change("urgent", enqueueAll, ONCE);
   const plain = new GroupCommit<NewJob, number>((all) => {
-    const call = all.every(({ input }) => input === null) ? "run" : "transaction";
+    const call = all.every(isOneStatement) ? "run" : "transaction";
     const inserted = calls.session[call]((db) => insertPlain(db, all), ONCE);
     return calls.telling("urgent", inserted);
   });

@@ -2,12 +2,14 @@
 
 import type { Kind, NextIds, Transfer, TransferCell, TransferRow } from "../copy/transfer.ts";
 import { KINDS, SHAPES, refusedRow } from "../copy/transfer.ts";
+import { writeEnvs } from "./enqueue.ts";
 import { isRefusedValue } from "./failure.ts";
 import type { Session } from "./session/session.ts";
 import { foldDeltas } from "./history.ts";
 import { SQL } from "./statements.ts";
 
 const MARK = "copy";
+const ENV = SHAPES.jobs.names.indexOf("env");
 
 const TYPES = { int: "bigint", real: "double precision", text: "text", bytes: "bytea" } as const;
 
@@ -50,9 +52,17 @@ const COUNTED = ["tallies", "deltas"];
 export function postgresTransfer(session: Session): Transfer {
   const sql = (text: string, params: readonly TransferCell[] = []) => session.run((db) => db.query(text, params));
   // A lost answer can't be told from a lost request here; whoever copies begins again.
-  const insert = (kind: Kind, rows: readonly TransferRow[]) => {
-    const columns = SHAPES[kind].names.map((_, index) => rows.map((row) => row[index]));
-    return session.run((db) => db.query(insertSql(kind), columns), { once: true });
+  const insert = (kind: Kind, rows: readonly TransferRow[]): Promise<unknown> => {
+    const columns = SHAPES[kind].names.map((name, index) => rows.map((row) => (name === "env" ? null : row[index])));
+    if (kind !== "jobs") return session.run((db) => db.query(insertSql(kind), columns), { once: true });
+    const envs = rows.map((row) => [row[0] as number, row[ENV] as string | null] as const);
+    return session.transaction(
+      async (db) => {
+        await db.query(insertSql(kind), columns);
+        await writeEnvs(db, envs);
+      },
+      { once: true },
+    );
   };
   return {
     async read(kind, behind, limit) {

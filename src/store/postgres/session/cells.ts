@@ -35,3 +35,14 @@ export function bound(param: Param): Scalar {
   const value = Array.isArray(param) ? toList(param) : (param as Scalar);
   return typeof value === "string" ? withoutNul(value) : value;
 }
+
+const COPY_ESCAPES: Readonly<Record<string, string>> = { "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t" };
+
+/** A row as COPY has it. */
+export function copyLine(row: readonly Scalar[]): string {
+  const cells = row.map((cell) => {
+    if (cell === null) return "\\N";
+    return withoutNul(String(cell)).replaceAll(/[\\\n\r\t]/g, (found) => COPY_ESCAPES[found] ?? found);
+  });
+  return `${cells.join("\t")}\n`;
+}

@@ -94,6 +94,21 @@ export function parseTarget(text: string, env: LibpqVariables): Target {
   };
 }
 
+/** The URL for jobs: without its password, where that can be had from what they have anyway, ~/.pgpass above all. */
+export function urlForJobs(text: string, env: LibpqVariables): string {
+  const password = passwordIn(text);
+  if (password === "") return text;
+  const bare = text.replace(`:${password}@`, "@");
+  const passwords = (url: string) => parseTarget(url, env).hosts.map((host) => host.password);
+  const [given, found] = [passwords(text), passwords(bare)];
+  return given.every((each, index) => each === found[index]) ? bare : text;
+}
+
+/** As it is written there; empty: there is none. */
+export function passwordIn(text: string): string {
+  return /^[a-z]+:\/\/[^:/?#]*:([^/?#]*)@/i.exec(text)?.[1] ?? "";
+}
+
 /** Stands for the hosts: there may be several or none, which only PostgreSQL allows. */
 const SOME_HOST = "host.invalid";
 
