@@ -9,6 +9,7 @@ import { foldDeltas } from "./history.ts";
 import { SQL } from "./statements.ts";
 
 const MARK = "copy";
+const ONCE = { once: true };
 const ENV = SHAPES.jobs.names.indexOf("env");
 
 const TYPES = { int: "bigint", real: "double precision", text: "text", bytes: "bytea" } as const;
@@ -49,21 +50,20 @@ const FLAGS = [
 /** What the rows themselves are counted in, see schema.ts. */
 const COUNTED = ["tallies", "deltas"];
 
+/** A lost answer can't be told from a lost request here; whoever copies begins again. */
+async function insertRows(session: Session, kind: Kind, rows: readonly TransferRow[]): Promise<void> {
+  const columns = SHAPES[kind].names.map((name, index) => rows.map((row) => (name === "env" ? null : row[index])));
+  if (kind !== "jobs") return void (await session.run((db) => db.query(insertSql(kind), columns), ONCE));
+  const envs = rows.map((row) => [row[0] as number, row[ENV] as string | null] as const);
+  await session.transaction(async (db) => {
+    await db.query(insertSql(kind), columns);
+    await writeEnvs(db, envs);
+  }, ONCE);
+}
+
 export function postgresTransfer(session: Session): Transfer {
   const sql = (text: string, params: readonly TransferCell[] = []) => session.run((db) => db.query(text, params));
-  // A lost answer can't be told from a lost request here; whoever copies begins again.
-  const insert = (kind: Kind, rows: readonly TransferRow[]): Promise<unknown> => {
-    const columns = SHAPES[kind].names.map((name, index) => rows.map((row) => (name === "env" ? null : row[index])));
-    if (kind !== "jobs") return session.run((db) => db.query(insertSql(kind), columns), { once: true });
-    const envs = rows.map((row) => [row[0] as number, row[ENV] as string | null] as const);
-    return session.transaction(
-      async (db) => {
-        await db.query(insertSql(kind), columns);
-        await writeEnvs(db, envs);
-      },
-      { once: true },
-    );
-  };
+  const insert = (kind: Kind, rows: readonly TransferRow[]) => insertRows(session, kind, rows);
   return {
     async read(kind, behind, limit) {
       // Rows that are still to be added up are no rows of it yet.

@@ -36,7 +36,7 @@ function sessionOptions(answer_timeout_ms: number): string {
     .join(" ");
 }
 
-export interface Listener {
+export interface LinkListener {
   onNotify: (payload: string) => void;
   onLost: () => void;
 }
@@ -58,14 +58,14 @@ export class Link implements Connection {
   readonly #target: Target;
   readonly #hosts: Hosts;
   readonly #answer_timeout_ms: number;
-  readonly #listener: Listener | null;
+  readonly #listener: LinkListener | null;
   /** Statements with the schema of the store in them. */
   readonly #texts = new Map<string, string>();
   #client: Client;
   #waiting = 0;
   #begin: string | null = null;
 
-  constructor(target: Target, hosts: Hosts, answer_timeout_ms: number, listener: Listener | null) {
+  constructor(target: Target, hosts: Hosts, answer_timeout_ms: number, listener: LinkListener | null) {
     this.#target = target;
     this.#hosts = hosts;
     this.#answer_timeout_ms = answer_timeout_ms;

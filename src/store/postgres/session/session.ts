@@ -8,7 +8,7 @@ import { sleep, type Clock, type Random } from "../../../core/clock.ts";
 import type { SqlRow, SqlValue } from "../../../platform/platform.ts";
 import { explain, isConnectionLoss, isPassing, isUncertain, uncertain } from "../failure.ts";
 import { Hosts } from "./hosts.ts";
-import { Link, type Listener } from "./link.ts";
+import { Link, type LinkListener } from "./link.ts";
 import type { Target } from "./url.ts";
 
 export type Scalar = SqlValue | boolean;
@@ -78,7 +78,7 @@ export class Session {
   }
 
   /** A connection of one's own. */
-  link(listener: Listener | null = null): Link {
+  link(listener: LinkListener | null = null): Link {
     const link = new Link(this.#target, this.#hosts, this.#options.answer_timeout_ms ?? ANSWER_TIMEOUT_MS, listener);
     if (this.#begin !== null) link.beginWith(this.#begin);
     return link;
