@@ -4,6 +4,7 @@
  */
 
 import { isTerminal } from "./io.ts";
+import { logStream } from "./log_stream.ts";
 import process from "node:process";
 import type { WorkerPool } from "../worker/pool.ts";
 import type { Report } from "../core/report.ts";
@@ -40,12 +41,12 @@ export class ProgressLine {
     const line = progressLine(progress, columns, paint);
     this.erase();
     // A line that wraps could not be erased again.
-    process.stderr.write(columns === null ? `${line}\n` : truncatePainted(line, columns - 1));
+    logStream().write(columns === null ? `${line}\n` : truncatePainted(line, columns - 1));
     this.#drawn = this.#live;
   }
 
   erase(): void {
-    if (this.#drawn) process.stderr.write(ERASE_LINE);
+    if (this.#drawn) logStream().write(ERASE_LINE);
     this.#drawn = false;
   }
 }
@@ -97,7 +98,7 @@ export class ProgressDisplay {
     const { completed = 0, failed = 0 } = this.#pool?.statistics() ?? {};
     if (completed + failed === 0) return;
     const summary = progressSummary(await this.#progress());
-    if (this.#watched.drawn) process.stderr.write(`${summary}\n`);
+    if (this.#watched.drawn) logStream().write(`${summary}\n`);
     else this.#watched.report("info", summary);
   }
 

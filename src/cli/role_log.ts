@@ -6,13 +6,13 @@
  */
 
 import { createConsola, type ConsolaReporter, type LogObject } from "consola/core";
-import process from "node:process";
 import { once } from "../core/once.ts";
 import type { Report } from "../core/report.ts";
 import { jsonLine } from "../view/json.ts";
 import { visible } from "../view/text.ts";
 import type { COLOR_CHOICES, LOG_FORMAT_FLAG } from "./flags.ts";
 import { isTerminal, wantsColor, type Io } from "./io.ts";
+import { logStream } from "./log_stream.ts";
 
 interface LogArgs {
   verbose: boolean;
@@ -40,15 +40,15 @@ function reportTo(reporter: ConsolaReporter, verbose: boolean): Report {
       throttle: 0,
       reporters: [reporter],
       // Answers are on stdout; the log is none.
-      stdout: process.stderr,
-      stderr: process.stderr,
+      stdout: logStream() as NodeJS.WriteStream,
+      stderr: logStream() as NodeJS.WriteStream,
     }),
   );
   return (level, message) => consola()[level](message);
 }
 
 function lineReporter(line: (entry: LogObject) => string): ConsolaReporter {
-  return { log: (entry) => void process.stderr.write(line(entry)) };
+  return { log: (entry) => void logStream().write(line(entry)) };
 }
 
 function plainLine({ date, type, args }: LogObject): string {

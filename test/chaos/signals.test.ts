@@ -1,7 +1,8 @@
 /** A worker that is told to end, or to stop: what becomes of its job, and with what code it ends. */
 
 import { describe, expect } from "bun:test";
-import { scenario } from "../support/process.ts";
+import process from "node:process";
+import { BINARY, scenario, until } from "../support/process.ts";
 
 const UNTIL_END = "echo ready > ready; until [ -e end ]; do sleep 0.01; done";
 
@@ -54,4 +55,33 @@ describe("a worker that is told to stop by Ctrl-Z", () => {
     await Bun.write(site.path("end"), "");
     expect((await worker.ended).code).toBe(0);
   });
+});
+
+describe("a worker whose terminal is stopped by Ctrl-S", () => {
+  scenario(
+    "works on: its leases are extended, its job is not lost, and the log says what it left out",
+    async (site) => {
+      const id = await site.script(
+        ["--lease", "2s", "--retries", "0"],
+        "for i in $(seq 50); do echo $i; sleep 0.1; done",
+      );
+      const last = await site.script([], "until [ -e end ]; do echo; sleep 0.05; done");
+      let shown = "";
+      const child = Bun.spawn([BINARY, "worker", "--until-empty", "--store", site.location], {
+        cwd: site.folder,
+        env: { ...process.env, NO_COLOR: "1", TERM: "xterm" },
+        terminal: { cols: 80, rows: 24, data: (_terminal, bytes) => void (shown += new TextDecoder().decode(bytes)) },
+      });
+      await site.childOf(id);
+      child.terminal?.write("\u0013");
+      await site.reaches(id, "completed", { within_ms: 20_000 });
+      child.terminal?.write("\u0011");
+      const told = /lines? of the log (is|are) not shown: this terminal was stopped/;
+      await until("it says what it left out", () => told.test(shown));
+      await Bun.write(site.path("end"), "");
+      await site.reaches(last, "completed");
+      expect(await child.exited).toBe(0);
+      expect(await site.job(id)).toMatchObject({ state: "completed", attempts: 1 });
+    },
+  );
 });
