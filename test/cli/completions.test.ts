@@ -1,7 +1,8 @@
 /** `lease completions`: what the scripts offer, tried in the shells themselves, at a prompt where that is possible. */
 
+import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { COMMANDS } from "../../src/cli/commands.ts";
 import { aliasesOf, flagName } from "../../src/cli/flags.ts";
@@ -68,6 +69,13 @@ class Prompt {
     const [, completed = ""] = await this.#until(/<<(.*)>>/);
     this.#type("\u0015");
     return completed;
+  }
+
+  /** Types it and presses return. */
+  async run(line: string): Promise<void> {
+    this.#said = "";
+    this.#type(`${line}\n echo rea""dy\n`);
+    await this.#until(/ready\r?\n/);
   }
 
   close(): void {
@@ -263,6 +271,74 @@ describe("the names that a script asks for", () => {
     expect((await ask(place, "queues")).stdout).toBe("");
     expect((await ask(place, "ids")).stdout).toMatch(/^1\tpending [ -~]+\n$/);
   });
+});
+
+/** Names that would do something if a shell ever took them for a part of its own language. */
+const HOSTILE = [
+  "$(touch pwned)",
+  "`touch pwned`",
+  "x;touch pwned;",
+  "'\"$(touch pwned)",
+  "a|touch pwned",
+  "a&&touch pwned",
+  "$'\\n'touch pwned",
+  "{a,$(touch pwned)}",
+  "~/*?[$(touch pwned)]",
+  "!touch pwned",
+  "--store=$(touch pwned)",
+  "%(touch pwned)",
+  "(touch pwned)",
+];
+
+/** A store in which everything that has a name is called so, also what nobody could have enqueued. */
+async function hostile(): Promise<{ place: Place; env: Record<string, string> }> {
+  const { place, env } = await prepared();
+  for (const name of HOSTILE)
+    await place.lease("enqueue", `--queue=${name}`, `--task=${name}`, `--key=${name}`, "--", name);
+  const database = new Database(place.store);
+  database.run(
+    "UPDATE jobs SET queue = queue || char(10) || 'touch pwned', task = task || char(10) || '$(touch pwned)' WHERE id = 1",
+  );
+  database.close();
+  return { place, env };
+}
+
+const isUnharmed = ({ folder }: Place) => expect(existsSync(join(folder, "pwned"))).toBe(false);
+
+describe.each(["bash", "zsh"] as const)("what %s is offered from a hostile store", (shell) => {
+  test.skipIf(Bun.which(shell) === null)(
+    "executes nothing, neither when it is completed nor when it is run",
+    async () => {
+      const { place, env } = await hostile();
+      const { argv, setup } = SHELLS[shell];
+      const prompt = await Prompt.open(argv, setup, place, env);
+      try {
+        const begun = ["", "$", "\\$", "'", '"', "x", "a", "{", "\\{", "~", "!", "\\!", "\\(", "(", "-", "%"];
+        for (const command of ["pause", "cancel --task", "worker -q", "enqueue --queue=", "logs"]) {
+          for (const typed of begun) {
+            const completed = await prompt.complete(`lease ${command} ${typed}`);
+            isUnharmed(place);
+            if (command === "pause" && completed.includes("touch")) await prompt.run(completed);
+          }
+        }
+      } finally {
+        prompt.close();
+      }
+      isUnharmed(place);
+    },
+  );
+});
+
+test.skipIf(Bun.which("fish") === null)("what fish is offered from a hostile store executes nothing", async () => {
+  const { place, env } = await hostile();
+  for (const command of ["pause ", "cancel --task ", "worker -q ", "enqueue --queue=", "logs "]) {
+    // As it would be inserted: fish escapes what it is offered.
+    const script = `source lease.fish; for one in (complete -C "lease ${command}")
+      set -l word (string split -f1 \t -- $one); eval "true "(string escape -- $word)
+    end`;
+    await run(["fish", "--no-config", "-c", script], { cwd: place.folder, env });
+  }
+  isUnharmed(place);
 });
 
 test("a shell that nobody knows is refused", async () => {

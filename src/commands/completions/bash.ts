@@ -44,11 +44,19 @@ _lease_kind() {
   esac
 }
 
-# Takes the lines of standard input that go on from what is typed.
+# Takes the lines of standard input that go on from what is typed, as they are written at that place: behind an open
+# quote, which bash closes, or anywhere else.
 _lease_offer() {
-  local candidate _
+  local candidate _ quote= typed=$cur
+  case $cur in [\'\"]*) quote=$\{cur:0:1} typed=$\{cur:1} ;; esac
   while IFS=$'\t' read -r candidate _; do
-    [[ $candidate == "$cur"* ]] && COMPREPLY+=("$prefix$(printf %q "$candidate")")
+    [[ $candidate == "$typed"* ]] || continue
+    case $quote in
+      \') candidate=$\{candidate//\'/\'\\\'\'} ;;
+      \") candidate=$(printf %s "$candidate" | sed 's/[\\$"\`]/\\&/g') ;;
+      *) candidate=$(printf %q "$candidate") ;;
+    esac
+    COMPREPLY+=("$prefix$candidate")
   done
 }
 
