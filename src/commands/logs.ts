@@ -7,6 +7,7 @@ import { LogReader } from "../foreground/log_reader.ts";
 import { COUNT, readIds } from "../core/values.ts";
 import type { Store } from "../store/store.ts";
 import { LogText, logJson, prefixed, STAMPED } from "../view/log.ts";
+import { TerminalFilter } from "../view/terminal_filter.ts";
 import { visible } from "../view/text.ts";
 import { command } from "../cli/command.ts";
 import { valueFlag } from "../cli/flags.ts";
@@ -28,6 +29,7 @@ export default command({
     timestamps: { type: "boolean", description: "Begin each line with when it was printed" },
     lines: valueFlag(COUNT, "Only the last lines of what has been printed", { alias: "n" }),
     exit_status: { type: "boolean", description: "End with the job's exit code, as lease wait does" },
+    raw: { type: "boolean", description: "Every byte as it was printed, also those that a terminal obeys" },
     json: { type: "boolean", description: "Print each line as an object: job, attempt, stream, at, text" },
   },
   rest: "words",
@@ -54,8 +56,9 @@ export default command({
       for (const id of ids) {
         const prefix = ids.length > 1 ? `${String(id).padStart(width)} | ` : null;
         const { stream, timestamps, json } = args;
+        const filtered = io.is_tty && !args.raw && !json;
         const job = await jobOf(store, id, attempt);
-        printers.push(new JobLog(store, job, { stream, timestamps, json, prefix, attempt }, io));
+        printers.push(new JobLog(store, job, { stream, timestamps, json, filtered, prefix, attempt }, io));
       }
       for (const printer of printers) await printer.begin(lines);
       if (args.follow) {
@@ -77,6 +80,8 @@ interface LogOptions {
   stream: "stdout" | "stderr" | "both";
   timestamps: boolean;
   json: boolean;
+  /** For a terminal, which must not obey what a job printed. */
+  filtered: boolean;
   prefix: string | null;
   /** Null: the newest, and those that follow. */
   attempt: number | null;
@@ -90,6 +95,8 @@ class JobLog {
   readonly #io: Io;
   readonly #text: LogText;
   readonly #log: LogReader;
+  /** What a terminal has not been shown of a character that was cut. */
+  readonly #flush: () => void;
   #over = false;
 
   constructor(store: Store, job: Job, options: LogOptions, io: Io) {
@@ -97,11 +104,14 @@ class JobLog {
     this.#job = job;
     this.#options = options;
     this.#io = io;
-    const { stream, timestamps, json, prefix, attempt } = options;
+    const { stream, timestamps, json, filtered, prefix, attempt } = options;
     const plain = timestamps ? STAMPED : null;
     const shown = prefix === null ? plain : prefixed(prefix, plain);
     const format = json ? logJson(job.id, () => this.#log.attempt) : shown;
-    this.#text = new LogText({ stream, format }, io.stdoutBytes);
+    const filter = filtered ? new TerminalFilter() : null;
+    const write = (bytes: Uint8Array) => io.stdoutBytes(filter?.push(bytes) ?? bytes);
+    this.#text = new LogText({ stream, format }, write);
+    this.#flush = () => void (filter !== null && io.stdoutBytes(filter.end()));
     this.#log = new LogReader({
       store,
       job: job.id,
@@ -145,6 +155,7 @@ class JobLog {
   /** A job that has not begun has nothing to show, and that is not the same as one that printed nothing. */
   async end(followed: boolean): Promise<void> {
     this.#text.end();
+    this.#flush();
     if (followed || this.#job.token > 0 || isFinished(this.#job.state)) return;
     const { text } = await whyWaiting(this.#store, this.#job);
     this.#say(`nothing printed yet: ${text ?? `job ${this.#job.id} is ${this.#job.state.name}`}`);
