@@ -6,7 +6,7 @@
 //
 // Prints what it wrote; any error or warning of the bundler is printed, and an error exits with 1.
 
-import { existsSync } from "node:fs";
+import { chmodSync, existsSync } from "node:fs";
 import { basename, join, relative } from "node:path";
 import { parseArgs } from "node:util";
 import manifest from "../package.json" with { type: "json" };
@@ -93,5 +93,23 @@ const built = await Bun.build({
 });
 
 for (const log of built.logs) console.error(String(log));
+
+// The runtime inside becomes Bun itself, or runs somebody's code first, when the environment says so; whoever may run
+// lease as another user (sudo, --allow-run) may do just that and no more. It has no switch for it, so the names that it asks
+// the environment for are made ones that no environment holds: they begin with a NUL. Programs for other systems are
+// signed, and left as they are.
+const OBEYED = ["BUN_BE_BUN", "BUN_OPTIONS", "BUN_INSPECT", "BUN_BYTECODE_ORDER_OUT", "BUN_BYTECODE_ORDER_NAMES_OUT"];
+const is_linux = values.target === undefined ? process.platform === "linux" : values.target.includes("linux");
+if (is_linux && built.success) {
+  const program = Buffer.from(await Bun.file(outfile).arrayBuffer());
+  for (const name of OBEYED) {
+    // Others may end with the same letters and share them: only the first is theirs alone.
+    let found = program.indexOf(name);
+    if (found < 0) throw new Error(`the runtime does not ask for ${name} any more: see scripts/build.ts`);
+    for (; found >= 0; found = program.indexOf(name, found + 1)) program[found] = 0;
+  }
+  await Bun.write(outfile, program);
+  chmodSync(outfile, 0o755);
+}
 const megabytes = Math.round(Bun.file(outfile).size / 1e6);
 console.log(`${relative(process.cwd(), outfile) || basename(outfile)}: lease ${manifest.version}, ${megabytes} MB`);
