@@ -9,6 +9,7 @@ const COLOUR = String.raw`\x1b\[[0-9;:]{0,64}m`;
 const LETTER = String.raw`[\x20-\x7e]|\xc2[\xa0-\xbf]|[\xc3-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}`;
 const HARMLESS = new RegExp(`(?:[\\t\\n\\r]|${COLOUR}|${LETTER})+`, "g");
 /** What may become harmless with what comes next. */
+// oxlint-disable-next-line no-control-regex
 const BEGUN = /(?:\x1b(?:\[[0-9;:]{0,64})?|\xc2|[\xc3-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})$/;
 
 export class TerminalFilter {

@@ -9,6 +9,7 @@ const EVIL = "\u001b]0;owned\u0007\u001b[2J\u001b[6n\u009b31mred\u0090q\u202eold
 
 /** What no terminal may be told by anybody but us. */
 const OBEYED =
+  // oxlint-disable-next-line no-control-regex
   /\u001b\]|\u001b\[(?!\d*[;\d]*m|\?|H|J|K|2K|\d*[ABCDG]|\d*;\d*H)|\u001b\[6n|[\u0080-\u009f\u0007\u202e]|owned(?=\u0007)/u;
 
 /** A page that is kept up to date clears the screen before it begins. */

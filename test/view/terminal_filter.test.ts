@@ -30,6 +30,7 @@ describe("what a job printed, at a terminal", () => {
   ])("never holds %s that would be obeyed", (_what, text) => {
     for (const size of [1, 2, 5, Infinity]) {
       const shown = filtered(`a${text}z`, size);
+      // oxlint-disable-next-line no-control-regex
       expect(shown).not.toMatch(/[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]/);
       expect(shown).toStartWith(text.startsWith("safe") ? "asafe" : "a\\x");
       expect(shown).toEndWith("z");
