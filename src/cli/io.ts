@@ -30,7 +30,9 @@ export interface Io {
 
 /** Whole, in order and before we exit, also into a pipe that is full or closed. */
 function write(fd: number, bytes: Uint8Array): void {
-  for (let at = platform.quickFiles()?.write(fd, bytes) ?? 0; at < bytes.length;) {
+  const files = platform.quickFiles();
+  if (files?.isGiven(fd) === false) throw Object.assign(new Error("it is closed"), { code: "EBADF", syscall: "write" });
+  for (let at = files?.write(fd, bytes) ?? 0; at < bytes.length;) {
     try {
       at += lazyFs().writeSync(fd, bytes, at);
     } catch (error) {

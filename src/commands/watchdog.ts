@@ -5,7 +5,7 @@ import type { SweepCounts } from "../core/records.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
 import { RecoverySweep } from "../recovery/sweep.ts";
 import type { Store } from "../store/store.ts";
-import { AGE, DURATION, integer } from "../core/values.ts";
+import { AGE, DURATION, KEPT } from "../core/values.ts";
 import { jsonLine } from "../view/json.ts";
 import { command } from "../cli/command.ts";
 import { JSON_FLAG, LOG_FORMAT_FLAG, valueFlag } from "../cli/flags.ts";
@@ -25,7 +25,7 @@ export default command({
       description: "Note each recovery as an error checkpoint",
       negativeDescription: "Keep no note of recoveries",
     },
-    keep_checkpoints: valueFlag(integer({ min: 0 }), "Newest to keep per task", { fallback: "100" }),
+    keep_checkpoints: valueFlag(KEPT, "Newest to keep per task, or none to trim", { fallback: "100" }),
     prune: valueFlag(AGE, "Also delete jobs that finished longer ago", { fallback: "none is deleted" }),
     log_format: LOG_FORMAT_FLAG,
     json: JSON_FLAG,
@@ -35,11 +35,18 @@ export default command({
     ["lease watchdog --once", "from cron, on any number of machines at once"],
     ["lease watchdog --every 10s --grace 0", "as a service, without patience"],
   ],
-  notes: ["Workers sweep by themselves; a watchdog is for when none may be left. Any number may run at once."],
-  run: async ({ args, io }) => {
-    const { every = null, grace = null, keep_checkpoints = 100, prune: prune_ms = null } = args;
+  notes: [
+    "Workers sweep by themselves; a watchdog is for when none may be left. Any number may run at once.",
+    "What --keep-checkpoints and --checkpoints say is kept in the store, and holds for the sweeps of workers too.",
+  ],
+  run: async ({ args, given, io }) => {
+    const { every = null, grace = null, keep_checkpoints, prune: prune_ms = null } = args;
     const times = calibrate({ sweep_every_ms: every, sweep_grace_ms: grace });
     return withStore(args, io, { create: true }, async ({ store, store_url }) => {
+      // For every sweep, or those of the workers would undo it.
+      const kept = keep_checkpoints === undefined ? {} : { keep_checkpoints };
+      const noted = !args.checkpoints || given.has("checkpoints") ? { checkpoints: args.checkpoints } : {};
+      if (Object.keys({ ...kept, ...noted }).length > 0) await store.setRetention({ ...kept, ...noted });
       const sweep = new RecoverySweep({
         store,
         store_url,
@@ -48,8 +55,6 @@ export default command({
         report: await roleLog("watchdog", args, io),
         grace_ms: times.sweep_grace_ms,
         every_ms: times.sweep_every_ms,
-        checkpoints: args.checkpoints,
-        keep_checkpoints,
         prune_ms,
       });
       const print = (counts: SweepCounts) => io.stdout(args.json ? jsonLine(counts) : sweepText(counts));

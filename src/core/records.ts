@@ -107,7 +107,10 @@ export interface SweepCounts {
   scan_duration_ms: number;
 }
 
-/** What all sweeps that found something have done together. */
+/** What all sweeps have done together. */
 export interface RecoveryTotals extends Omit<SweepCounts, "scan_duration_ms"> {
-  last_at_ms: number;
+  total_scans: number;
+  /** When one last found something; null: none ever has. */
+  last_at_ms: number | null;
+  last_scan: (SweepCounts & { at_ms: number }) | null;
 }

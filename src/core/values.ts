@@ -163,6 +163,16 @@ function durationOr<T>(special: string, meaning: T): Value<number | T> {
 
 /** `auto` is learned from earlier runs. */
 export const LEASE = durationOr("auto", "auto" as const);
+function kept(given: string): Parsed<number | null> {
+  if (given === "none") return { value: null };
+  const value = INTEGER.test(given) ? Number(given) : Number.NaN;
+  if (Number.isSafeInteger(value) && value >= 0) return { value };
+  return { problem: "is not a whole number from 0 up, or none" };
+}
+
+/** `none` is null: nothing is ever thrown away. */
+export const KEPT = kind("N|none", text(kept), { from: numeral, words: ["none"] });
+
 /** `never` is for cancels: nothing is sent. */
 export const GRACE = durationOr("never", "never" as const);
 

@@ -127,6 +127,7 @@ export class LeaseManager {
       // What is written into the store is told by its clock, which need not be ours.
       const decided_at_ms = await this.store.now();
       const change = this.#decide(lease, options.end, decided_at_ms, asked);
+      const audit = this.#audit(lease, options);
       const request = {
         id: lease.job.id,
         token: lease.token,
@@ -134,7 +135,8 @@ export class LeaseManager {
         ...(options.ended_at_ms === undefined ? {} : { ended_at_ms: options.ended_at_ms }),
         process: options.process ?? null,
         gaps: options.gaps ?? null,
-        audit: isWorthAuditing(change.ended) ? this.#audit(lease, options) : null,
+        audit: isWorthAuditing(change.ended) ? audit : null,
+        late: audit,
       };
       const [answer] = await this.store.settle([request], { within_ms: options.within_ms ?? 0 });
       assert(answer !== undefined, "a store answers every request");
@@ -162,6 +164,7 @@ export class LeaseManager {
       last_lines: options.last_lines ?? [],
       granted_at_ms: lease.job.started_at_ms,
       expires_at_ms: lease.expires_at_ms,
+      ended_at_ms: options.ended_at_ms ?? null,
     };
   }
 }

@@ -30,6 +30,9 @@ export function libc<const Symbols extends Record<string, FFIFunction>>(symbols:
   return () => (bound ??= bind());
 }
 
+const F_GETFD = 1;
+/** Closed at exec: nothing that has it came to us by one. */
+const FD_CLOEXEC = 1;
 const AT_FDCWD = -100;
 const AT_SYMLINK_NOFOLLOW = 0x100;
 const STATX_BASIC = 0x7ff;
@@ -49,6 +52,7 @@ const filesLibc = libc({
   statfs: { args: ["ptr", "ptr"], returns: "i32" },
   realpath: { args: ["ptr", "ptr"], returns: "ptr" },
   write: { args: ["i32", "ptr", "u64"], returns: "i64" },
+  fcntl: { args: ["i32", "i32"], returns: "i32" },
   _exit: { args: ["i32"], returns: "void" },
 });
 const encoder = new TextEncoder();
@@ -90,6 +94,7 @@ export function quickFiles(): QuickFiles | null {
     write(fd, bytes) {
       return bytes.length === 0 ? 0 : Math.max(0, Number(c.write(fd, ptr(bytes), bytes.length)));
     },
+    isGiven: (fd) => (c.fcntl(fd, F_GETFD) & FD_CLOEXEC) === 0,
     exit: (code) => c["_exit"](code),
   };
 }

@@ -98,6 +98,8 @@ export interface QuickFiles {
   realPath(path: string): string | null;
   /** How much of it was written. */
   write(fd: number, bytes: Uint8Array): number;
+  /** Whether we were given it: in place of one that was closed the runtime has opened something that takes all and keeps none. */
+  isGiven(fd: number): boolean;
   /** Ends the process as a crash would, with this code: nothing is closed or flushed. */
   exit(code: number): void;
 }

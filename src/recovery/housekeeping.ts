@@ -7,20 +7,20 @@ import type { Report } from "../core/report.ts";
 export interface HousekeepingOptions {
   store: Store;
   report: Report;
-  /** The newest per task, or per job without one; 100 unless told. */
-  keep_checkpoints?: number;
+  /** The newest per task, or per job without one, null: all; as the store has it unless told. */
+  keep_checkpoints?: number | null;
   /** Finished jobs older than this are deleted; null: none ever is. */
   prune_ms?: number | null;
 }
 
 /** Jobs per commit: short enough that a beat never waits long behind it. */
 const PRUNE_BATCH = 500;
-const KEEP_CHECKPOINTS = 100;
 
 export async function keepHouse(options: HousekeepingOptions): Promise<void> {
-  const { store, report, keep_checkpoints = KEEP_CHECKPOINTS, prune_ms = null } = options;
+  const { store, report, prune_ms = null } = options;
   await store.promote();
-  await store.trimCheckpoints(keep_checkpoints);
+  const { keep_checkpoints = (await store.retention()).keep_checkpoints } = options;
+  if (keep_checkpoints !== null) await store.trimCheckpoints(keep_checkpoints);
   if (prune_ms !== null) {
     const pruned = await pruneAll(store, { older_than_ms: prune_ms, states: ["completed", "failed", "cancelled"] });
     if (pruned > 0) report("info", `deleted ${pruned} finished ${pruned === 1 ? "job" : "jobs"}`);

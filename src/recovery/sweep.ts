@@ -27,7 +27,7 @@ export interface RecoverySweepOptions extends HousekeepingOptions {
   every_ms: number;
   /** Between two looks for workers that died on this machine, once started; none unless it is given. */
   dead_every_ms?: number;
-  /** Write an error checkpoint for each recovered job; so it is unless told otherwise. */
+  /** Write an error checkpoint for each recovered job; as the store has it unless told. */
   checkpoints?: boolean;
   /** The machine's own, unless a test has another. */
   machine_time?: () => MachineTime;
@@ -106,7 +106,7 @@ export class RecoverySweep {
   /** One pass over everything. */
   async scan(): Promise<SweepCounts> {
     const dead = await this.#deadWorkers();
-    const counts = await this.#recoverAll(dead, await this.#graceNow());
+    const counts = await this.#recoverAll(dead, await this.#graceNow(), true);
     await keepHouse(this.#options);
     this.#remember(counts);
     return counts;
@@ -116,7 +116,7 @@ export class RecoverySweep {
   async scanDead(): Promise<SweepCounts | null> {
     const dead = await this.#deadWorkers();
     if (dead.length === 0) return null;
-    const counts = await this.#recoverAll(dead, NEVER_MS);
+    const counts = await this.#recoverAll(dead, NEVER_MS, false);
     this.#remember(counts);
     return counts;
   }
@@ -134,8 +134,10 @@ export class RecoverySweep {
     return workers.filter((worker) => isProvenDead(worker.process));
   }
 
-  async #recoverAll(dead: readonly WorkerRecord[], grace_ms: number): Promise<SweepCounts> {
-    const { store, clock, checkpoints = true } = this.#options;
+  /** `always`: it is told of also when there was nothing to do. */
+  async #recoverAll(dead: readonly WorkerRecord[], grace_ms: number, always: boolean): Promise<SweepCounts> {
+    const { store, clock } = this.#options;
+    const { checkpoints = (await store.retention()).checkpoints } = this.#options;
     const started_ms = clock.mono_ms();
     const counts = noCounts();
     const dead_holders = dead.map(({ id }) => id);
@@ -143,7 +145,7 @@ export class RecoverySweep {
     for (;;) {
       const query = { grace_ms, dead_holders, after, limit: SWEEP_PAGE, last_chunks: checkpoints ? LAST_LINES : 0 };
       const page: ExpiredLease[] = await store.expired(query);
-      await this.#recoverPage(page, counts);
+      await this.#recoverPage(page, counts, checkpoints);
       const last = page.at(-1);
       if (last === undefined || page.length < SWEEP_PAGE) break;
       after = { expires_at_ms: last.expires_at_ms, id: last.job.id };
@@ -154,11 +156,11 @@ export class RecoverySweep {
       await store.saveWorker({ ...worker, stopped_at_ms: await store.now(), ended: "dead" });
     }
     counts.scan_duration_ms = Math.round(clock.mono_ms() - started_ms);
-    if (counts.expired_found > 0) await store.noteRecovery(counts);
+    if (counts.expired_found > 0 || always) await store.noteRecovery(counts);
     return counts;
   }
 
-  async #recoverPage(page: readonly ExpiredLease[], counts: SweepCounts): Promise<void> {
+  async #recoverPage(page: readonly ExpiredLease[], counts: SweepCounts, checkpoints: boolean): Promise<void> {
     if (page.length === 0) return;
     counts.expired_found += page.length;
     const requests: RecoverRequest[] = [];
@@ -168,7 +170,7 @@ export class RecoverySweep {
     for (const lease of page) {
       try {
         counts.orphans_killed += await this.#clear(lease, search);
-        const request = this.#decide(lease, now_ms);
+        const request = this.#decide(lease, now_ms, checkpoints);
         if (request !== null) requests.push(request);
       } catch (error) {
         counts.errors += 1;
@@ -223,8 +225,8 @@ export class RecoverySweep {
     this.#options.report("error", told);
   }
 
-  #decide(lease: ExpiredLease, now_ms: number): RecoverRequest | null {
-    const { random, grace_ms, checkpoints = true } = this.#options;
+  #decide(lease: ExpiredLease, now_ms: number, checkpoints: boolean): RecoverRequest | null {
+    const { random, grace_ms } = this.#options;
     const { job, attempt, expires_at_ms } = lease;
     const cause = lease.holder_dead ? "lost" : "expired";
     const change = transition(job, { type: "recover", cause, grace_ms }, { now_ms, random });

@@ -219,6 +219,12 @@ export interface Upkeep {
   /** Deletes the oldest of them with all that belongs to them, at most `limit`; answers how many went. */
   prune(query: PruneQuery & { limit: number }): Promise<number>;
 
+  /** How long the store's checkpoints are kept, for every sweep that is not told otherwise. */
+  retention(): Promise<Retention>;
+
+  /** What is named of it, from now on. */
+  setRetention(given: Partial<Retention>): Promise<void>;
+
   /** Keeps the newest `keep` checkpoints of each task, or of each job without one; answers how many went. */
   trimCheckpoints(keep: number): Promise<number>;
 
@@ -233,6 +239,13 @@ export interface Upkeep {
 
   /** Everything it holds as plain rows, for a copy into another store. */
   transfer(): Promise<Transfer>;
+}
+
+export interface Retention {
+  /** The newest checkpoints per task, or per job without one; null: all of them. */
+  keep_checkpoints: number | null;
+  /** A recovery leaves an error checkpoint. */
+  checkpoints: boolean;
 }
 
 export interface EnqueueOptions {
@@ -341,6 +354,8 @@ export interface SettleRequest {
   process: ProcessIdentity | null;
   /** What the error checkpoint says; null writes none. */
   audit: Audit | null;
+  /** What the one says that is written should this come too late; as \`audit\`, if not given. */
+  late?: Audit;
   /** What the attempt showed about the gaps between its beats, of a job whose lease is learned. */
   gaps?: Gaps | null;
 }
@@ -354,11 +369,14 @@ export interface Audit {
   last_lines: readonly string[];
   granted_at_ms: number | null;
   expires_at_ms: number | null;
+  ended_at_ms?: number | null;
 }
 
 export interface LogWrite {
   id: number;
   token: number;
+  /** That were seen so far: should its worker be lost, this is what is known of them. */
+  beats?: number;
   chunks: readonly LogChunk[];
   /** Chunks that begin at or behind `head_bytes` and end at or before `keep_from` go. */
   head_bytes: number;

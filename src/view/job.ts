@@ -3,6 +3,7 @@
  * checkpoints and the last lines it printed. Of its environment only the names are shown, unless somebody asks.
  */
 
+import { extensionsOf } from "./json.ts";
 import { DEFAULT_QUEUE, DEFAULT_SETTINGS, isFinished, shownState, type Job, type JobSettings } from "../core/job.ts";
 import { formatDuration } from "../core/duration.ts";
 import { RUNS_NEEDED, subjectOf, UNLEARNED_LEASE_MS, type Learned } from "../core/learning.ts";
@@ -76,6 +77,7 @@ function facts(page: JobPage, screen: Screen): [string, string][] {
     ["learned lease", page.learned === null ? null : learnedText(job, page.learned)],
     ["depends on", page.parents.map(({ id, state }) => `${id} (${state})`).join(", ")],
     ...moments(job, screen),
+    ["extensions", extensionText(page)],
     ["output", job.result.output],
   ];
   const shown = rows.filter((row): row is [string, string] => row[1] !== null && row[1] !== "");
@@ -89,6 +91,14 @@ function facts(page: JobPage, screen: Screen): [string, string][] {
 function fenceText(attempts: readonly AttemptRecord[]): string | null {
   const fence = attempts.findLast((attempt) => attempt.fence !== null)?.fence ?? null;
   return fence === null ? null : FENCE_TEXTS[fence];
+}
+
+/** Only where something about them was not as it should be. */
+function extensionText({ attempts }: JobPage): string | null {
+  const { attempts: asked, failures, refusals } = extensionsOf(attempts);
+  if (failures + refusals === 0) return null;
+  const told = [failures > 0 ? `${failures} could not be written` : "", refusals > 0 ? `${refusals} refused` : ""];
+  return `${asked}, ${told.filter((text) => text !== "").join(", ")}`;
 }
 
 function environmentText({ job, show_env }: JobPage): string {

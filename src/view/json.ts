@@ -61,11 +61,44 @@ export function attemptJson({ attempt, token, worker, host, process, beats, end,
   const times = { started_at: time(when.started_at_ms), ended_at: time(when.ended_at_ms) };
   const pid = process?.pid ?? null;
   const usage = { fence: when.fence, cpu_ms: when.cpu_ms, memory_bytes: when.memory_bytes };
-  return { attempt, token, worker, host, pid, ...times, cause, exit_code, signal, last_line, beats, error, ...usage };
+  const counts = extensionNames(when.extensions);
+  return {
+    attempt,
+    token,
+    worker,
+    host,
+    pid,
+    ...times,
+    cause,
+    exit_code,
+    signal,
+    last_line,
+    beats,
+    ...counts,
+    error,
+    ...usage,
+  };
 }
 
 export function checkpointJson({ id, job, task, kind, token, at_ms, text }: Checkpoint) {
-  return { id, job, task, kind, token, at: time(at_ms), text };
+  const noted = kind === "error" ? noteJson(text) : null;
+  return { id, job, task, kind, token, at: time(at_ms), text, error: noted };
+}
+
+/** What an error checkpoint says, with its times as everybody's; null where it is not one of ours. */
+function noteJson(text: string): Record<string, unknown> | null {
+  let said: unknown;
+  try {
+    said = JSON.parse(text);
+  } catch {
+    return null;
+  }
+  if (typeof said !== "object" || said === null || Array.isArray(said)) return null;
+  return Object.fromEntries(
+    Object.entries(said).map(([name, value]) =>
+      name.endsWith("_at_ms") ? [name.slice(0, -"_ms".length), time(value as number | null)] : [name, value],
+    ),
+  );
 }
 
 export function workerJson(row: WorkerRow, now_ms: number) {
@@ -110,6 +143,21 @@ function minutesSince(at_ms: number | null, now_ms: number): number | null {
 
 type Detail = Pick<JobPage, "reason" | "learned" | "attempts" | "checkpoints" | "show_env">;
 
+function extensionNames({ attempts, failures, refusals }: AttemptRecord["extensions"]) {
+  return { extensions: attempts, extension_failures: failures, extension_refusals: refusals };
+}
+
+/** Of all attempts together. */
+export function extensionsOf(attempts: readonly AttemptRecord[]): AttemptRecord["extensions"] {
+  const sum = { attempts: 0, failures: 0, refusals: 0 };
+  for (const { extensions } of attempts) {
+    sum.attempts += extensions.attempts;
+    sum.failures += extensions.failures;
+    sum.refusals += extensions.refusals;
+  }
+  return sum;
+}
+
 /** What `inspect ID --json` prints. */
 export function jobDetailJson(job: Job, { reason, learned, attempts, checkpoints, show_env }: Detail) {
   const { runs, gap_ms, lease_ms } = learned ?? {};
@@ -117,6 +165,7 @@ export function jobDetailJson(job: Job, { reason, learned, attempts, checkpoints
     ...jobJson(job, reason),
     ...(show_env ? { env: job.env } : {}),
     ...(learned === null ? {} : { learned: { runs, gap_ms, lease_ms } }),
+    ...extensionNames(extensionsOf(attempts)),
     history: attempts.map(attemptJson),
     checkpoints: checkpoints.map(checkpointJson),
   };
@@ -137,8 +186,10 @@ export function overviewJson({ queues, workers, leases, retries, recovery, failu
 }
 
 function recoveryJson(recovery: RecoveryTotals) {
-  const { last_at_ms, ...totals } = recovery;
-  return { ...totals, rate: recoveryRate(recovery), last_at: time(last_at_ms) };
+  const { last_at_ms, last_scan, ...totals } = recovery;
+  const { at_ms = null, ...counts } = last_scan ?? {};
+  const scan = last_scan === null ? null : { at: time(at_ms), ...counts };
+  return { ...totals, rate: recoveryRate(recovery), last_at: time(last_at_ms), last_scan: scan };
 }
 
 /** One line of output for one object. Objects that are printed by themselves carry `schema`; jobs always do. */

@@ -86,7 +86,7 @@ function retriesLine({ retries }: Overview): string {
 }
 
 function recoveryLine({ recovery }: Overview, { now_ms }: Screen): string {
-  if (recovery === null) return "nothing so far";
+  if (recovery === null || recovery.last_at_ms === null) return "nothing so far";
   const { expired_found, recovered, failed, cancelled, orphans_killed, errors, last_at_ms } = recovery;
   const counts: [number, string][] = [
     [expired_found, "found"],
@@ -100,7 +100,7 @@ function recoveryLine({ recovery }: Overview, { now_ms }: Screen): string {
   const rate = recoveryRate(recovery);
   // Rounded down: 100 % means every one.
   const share = rate === null ? "" : ` (${Math.floor(rate * 100)} % saved)`;
-  return `${told.length > 0 ? told.join(", ") : "nothing"}${share}; last ${relative(last_at_ms, now_ms)}`;
+  return `${told.length > 0 ? told.join(", ") : "nothing"}${share}; last ${relative(last_at_ms ?? now_ms, now_ms)}`;
 }
 
 /** Of the jobs whose lease ran out or whose holder died, the part that got another try; null: there was none. */

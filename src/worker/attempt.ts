@@ -128,7 +128,7 @@ export class Attempt {
     this.#gaps = learned ? new BeatGaps(this.#heartbeat, clock) : null;
     this.#extension_trouble = new RepeatedTrouble(clock);
     this.#capture = new LogCapture(settings.log_limit_bytes);
-    this.#log = owner.logs.add(lease, this.#capture);
+    this.#log = owner.logs.add(lease, this.#capture, () => this.#heartbeat.beats);
     this.ended = this.#clearLeftovers()
       .then(() => {
         const run = this.#start();

@@ -16,6 +16,8 @@ const CHUNKS_PER_FLUSH = 2;
 interface Source {
   lease: Lease;
   capture: LogCapture;
+  /** That were seen so far. */
+  beats: () => number;
   /** Taken from the capture, not yet accepted by the store. */
   unsaved: LogChunk[];
 }
@@ -33,8 +35,12 @@ export class LogFlusher {
   }
 
   /** `wake` is to be called when the capture got something; `finish` submits the rest ahead of the settle. */
-  add(lease: Lease, capture: LogCapture): { wake: () => void; finish: () => Promise<void> } {
-    const source: Source = { lease, capture, unsaved: [] };
+  add(
+    lease: Lease,
+    capture: LogCapture,
+    beats: () => number = () => 0,
+  ): { wake: () => void; finish: () => Promise<void> } {
+    const source: Source = { lease, capture, beats, unsaved: [] };
     this.#sources.add(source);
     return { wake: () => this.#schedule(), finish: () => this.#finish(source) };
   }
@@ -89,10 +95,11 @@ function takeSome(source: Source, most: number): boolean {
   return source.unsaved.length > 0;
 }
 
-function toWrite({ lease, capture, unsaved }: Source): LogWrite {
+function toWrite({ lease, capture, beats, unsaved }: Source): LogWrite {
   return {
     id: lease.job.id,
     token: lease.token,
+    beats: beats(),
     chunks: unsaved,
     head_bytes: capture.head_bytes,
     keep_from: capture.keep_from,

@@ -3,7 +3,7 @@
 import { describe, expect, test } from "bun:test";
 import { systemClock, systemRandom } from "../../src/platform/clock.ts";
 import { openSqlite } from "../../src/store/sqlite/open.ts";
-import { expectRefusal, usePlaces, type Place } from "./lease.ts";
+import { LEASE, expectRefusal, usePlaces, type Place } from "./lease.ts";
 
 const newPlace = usePlaces();
 
@@ -310,6 +310,27 @@ describe("lease watchdog --once", () => {
       "1 expired: 1 recovered (",
     );
     expect(await place.inspect(1)).toMatchObject({ state: "pending", checkpoints: [] });
+  });
+
+  test("--keep-checkpoints and --no-checkpoints hold for the sweeps of workers too, none keeps all", async () => {
+    const place = newPlace();
+    const notes = `for note in a b c; do ${LEASE} checkpoint $note; done`;
+    await place.lease("enqueue", "-c", notes);
+    const kept = async () => (await place.lease("inspect", "checkpoints", "--json")).stdout.trim().split("\n").length;
+    expect((await place.lease("watchdog", "--once", "--keep-checkpoints", "none")).code).toBe(0);
+    await place.lease("worker", "--once", "--name", "first");
+    expect(await kept()).toBe(3);
+    await place.lease("watchdog", "--once", "--keep-checkpoints", "2");
+    expect(await kept()).toBe(2);
+    await place.lease("enqueue", "-t", "t", "-c", notes);
+    await place.lease("worker", "--once");
+    await place.lease("watchdog", "--once");
+    expect(await kept()).toBe(4);
+    const { recovery } = JSON.parse((await place.lease("inspect", "--json")).stdout) as {
+      recovery: { total_scans: number };
+    };
+    expect(recovery).toMatchObject({ expired_found: 0, last_at: null, last_scan: { expired_found: 0 } });
+    expect(recovery.total_scans).toBeGreaterThan(3);
   });
 
   test("--keep-checkpoints keeps the newest", async () => {

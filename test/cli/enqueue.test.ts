@@ -306,4 +306,18 @@ describe("where the store is", () => {
     const answer = await newPlace().lease("enqueue", "--config", "no-such.toml", "--", "true");
     expectRefusal(answer, 2, "--config");
   });
+
+  test("and told to nobody, because stdout is closed, is not 0; into /dev/null it is", async () => {
+    const { folder } = newPlace();
+    const shell = (line: string) =>
+      run(["sh", "-c", line], { cwd: folder, env: { LEASE_STORE: join(folder, "lease.db") } });
+    for (const flags of ["", "", "--key k "]) {
+      const closed = await shell(`${LEASE} enqueue ${flags}-- true >&-`);
+      expect(closed).toMatchObject({
+        code: 125,
+        stderr: expect.stringContaining("stdout can't be written: it is closed"),
+      });
+    }
+    expect((await shell(`${LEASE} enqueue -- true > /dev/null`)).code).toBe(0);
+  });
 });

@@ -11,7 +11,7 @@ const JOB =
     /\s+/,
   );
 const ATTEMPT =
-  "attempt token worker host pid started_at ended_at cause exit_code signal last_line beats error fence cpu_ms memory_bytes".split(
+  "attempt token worker host pid started_at ended_at cause exit_code signal last_line beats extensions extension_failures extension_refusals error fence cpu_ms memory_bytes".split(
     " ",
   );
 const RFC_3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
@@ -23,7 +23,14 @@ describe("a job", () => {
     const place = newPlace();
     await place.enqueue("--", "true");
     const job = parse((await place.lease("inspect", "1", "--json")).stdout);
-    expect(Object.keys(job)).toEqual([...JOB, "history", "checkpoints"]);
+    expect(Object.keys(job)).toEqual([
+      ...JOB,
+      "extensions",
+      "extension_failures",
+      "extension_refusals",
+      "history",
+      "checkpoints",
+    ]);
     expect(job).toEqual({
       schema: 1,
       id: 1,
@@ -65,7 +72,14 @@ describe("a job", () => {
     await place.enqueue("--retries", "0", "-c", script);
     await place.work();
     const running = parse((await place.lease("logs", "1", "--stream", "stderr")).stdout);
-    expect(Object.keys(running)).toEqual([...JOB, "history", "checkpoints"]);
+    expect(Object.keys(running)).toEqual([
+      ...JOB,
+      "extensions",
+      "extension_failures",
+      "extension_refusals",
+      "history",
+      "checkpoints",
+    ]);
     expect(running).toMatchObject({
       state: "running",
       attempts: 1,
@@ -79,7 +93,14 @@ describe("a job", () => {
       history: [{ attempt: 1, ended_at: null, cause: null }],
     });
     const ended = parse((await place.lease("inspect", "1", "--json")).stdout);
-    expect(Object.keys(ended)).toEqual([...JOB, "history", "checkpoints"]);
+    expect(Object.keys(ended)).toEqual([
+      ...JOB,
+      "extensions",
+      "extension_failures",
+      "extension_refusals",
+      "history",
+      "checkpoints",
+    ]);
     expect(ended).toMatchObject({
       state: "failed",
       holder: null,

@@ -37,6 +37,17 @@ async function finishedInTurn(s: Subject, ...states: (typeof FINISHED)[number][]
 }
 
 export function pruneContract(test: StoreTest): void {
+  describe("retention", () => {
+    test("is a hundred checkpoints and a note of each recovery, until somebody says otherwise", async (s) => {
+      expect(await s.store.retention()).toEqual({ keep_checkpoints: 100, checkpoints: true });
+      await s.store.setRetention({ keep_checkpoints: null });
+      expect(await s.store.retention()).toEqual({ keep_checkpoints: null, checkpoints: true });
+      await s.store.setRetention({ checkpoints: false });
+      await s.store.setRetention({ keep_checkpoints: 3 });
+      expect(await s.store.retention()).toEqual({ keep_checkpoints: 3, checkpoints: false });
+    });
+  });
+
   describe("prunable", () => {
     test("tells how many of each state a prune would delete, and deletes none", async (s) => {
       const ids = await finishedInTurn(s, "completed", "failed", "completed");

@@ -224,6 +224,19 @@ export function settleContract(test: StoreTest): void {
     });
   });
 
+  describe("settle that comes too late", () => {
+    test("keeps its output, who it was and when, though a success has no audit trail", async (s) => {
+      const old = await s.granted();
+      await s.settle(old, end("returned"));
+      const late = audit({ holder: "w9", host: "h9", granted_at_ms: 5, expires_at_ms: 6, ended_at_ms: 7 });
+      const request = await s.ending(old.job, end("success", { output: "42" }), { late });
+      await s.store.settle([request]);
+      const { text } = only(await s.store.checkpoints({ limit: 9 }));
+      const said = { cause: "stale", result: "success", output: "42", holder: "w9", host: "h9", retry_count: 0 };
+      expect(JSON.parse(text)).toMatchObject({ ...said, granted_at_ms: 5, expires_at_ms: 6, ended_at_ms: 7 });
+    });
+  });
+
   describe("settle of a job that was asked to stop meanwhile", () => {
     test("is not applied but sent back, so that the job is never retried", async (s) => {
       const grant = await s.granted();

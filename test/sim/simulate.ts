@@ -21,6 +21,7 @@ const WEIGHTS = {
   finish: 12,
   sweep: 9,
   cancel: 3,
+  cancelLate: 2,
   retry: 4,
   freeze: 4,
   thaw: 4,
@@ -97,6 +98,15 @@ async function act(world: World, action: keyof typeof WEIGHTS): Promise<void> {
       for (const sweep of together) void sweep.scan().catch(() => {});
     },
     cancel: () => (ids.length > 0 ? store.cancel([chance.pick(ids)], null) : null),
+    cancelLate: async () => {
+      // It ends while its worker is frozen, and somebody cancels it before that can be written.
+      if (task === null) return;
+      task.worker.process.freeze();
+      task.finish("success");
+      await world.pass(chance.between(1, 500));
+      await store.cancel([task.lease.job.id], null);
+      task.worker.process.thaw();
+    },
     retry: () => {
       const some = ids.filter(() => chance.of(0.3));
       return ids.length > 0 ? store.retry([...new Set([chance.pick(ids), ...some.toReversed()])]) : null;

@@ -130,6 +130,8 @@ export function overview(): Overview {
       checkpoints_created: 7,
       orphans_killed: 1,
       errors: 0,
+      total_scans: 40,
+      last_scan: null,
       last_at_ms: now_ms - 40_000,
     },
     failures: [failed()],

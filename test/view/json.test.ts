@@ -18,7 +18,7 @@ const JOB_NAMES =
   "schema id state queue task key priority argv input cwd retries attempts retries_left token holder expires_at " +
   "last_beat_at progress message exit_code cause error output reason created_at run_at started_at finished_at";
 const ATTEMPT_NAMES =
-  "attempt token worker host pid started_at ended_at cause exit_code signal last_line beats error fence cpu_ms memory_bytes";
+  "attempt token worker host pid started_at ended_at cause exit_code signal last_line beats extensions extension_failures extension_refusals error fence cpu_ms memory_bytes";
 
 const names = (value: object) => Object.keys(value).join(" ");
 
@@ -88,9 +88,21 @@ describe("around a job", () => {
 
   const details = { reason: "x", learned: null, attempts: [attempt()], checkpoints: [checkpoint()], show_env: false };
 
+  test("an error checkpoint is told as JSON, with times as everywhere", () => {
+    const text = JSON.stringify({ cause: "expired", retry_count: 2, granted_at_ms: now_ms, expires_at_ms: null });
+    expect(checkpointJson(checkpoint({ kind: "error", text })).error).toEqual({
+      cause: "expired",
+      retry_count: 2,
+      granted_at: new Date(now_ms).toISOString(),
+      expires_at: null,
+    });
+    expect(checkpointJson(checkpoint({ kind: "error", text: "[damaged" })).error).toBeNull();
+    expect(checkpointJson(checkpoint({ kind: "progress", text })).error).toBeNull();
+  });
+
   test("the details of a job are the job with its history and checkpoints", () => {
     const json = jobDetailJson(running({ env: { A: "1" } }), details);
-    expect(names(json)).toBe(`${JOB_NAMES} history checkpoints`);
+    expect(names(json)).toBe(`${JOB_NAMES} extensions extension_failures extension_refusals history checkpoints`);
     expect(json).toMatchObject({ reason: "x", history: [{ attempt: 1 }], checkpoints: [{ text: "page 41" }] });
   });
 
@@ -115,7 +127,7 @@ describe("around a job", () => {
       leaseJson(running(), now_ms),
     ];
     expect(flat.map(names)).toEqual([
-      "id job task kind token at text",
+      "id job task kind token at text error",
       "id name state host pid version queues task slots slots_idle slots_processing slots_draining slots_stopped completed failed current started_at seen_at stopped_at",
       "queue paused workers running cancelling pending scheduled retrying blocked completed failed cancelled",
       "id state queue task token holder stale expires_at last_beat_at minutes_since_beat minutes_since_expiry started_at",

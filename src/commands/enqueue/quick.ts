@@ -61,7 +61,7 @@ export function enqueueQuickly(words: readonly string[], env: Env): QuickAnswer 
     const id = quickEnqueue(files, plain.store, plain.job, Date.now());
     if (id === null) return null;
     const text = `${id}\n`;
-    return { text, printed: files.write(1, new TextEncoder().encode(text)) === text.length };
+    return { text, printed: files.isGiven(1) && files.write(1, new TextEncoder().encode(text)) === text.length };
   } catch (error) {
     return { code: error instanceof LeaseError ? error.code : "store_failed", message: errorText(error) };
   }

@@ -11,6 +11,8 @@ import { SQL } from "./statements.ts";
 export async function appendLogs(db: Connection, writes: readonly LogWrite[]): Promise<void> {
   const chunks = writes.flatMap(({ id, token, chunks: own }) => own.map((chunk) => ({ id, token, ...chunk })));
   if (chunks.length > 0) await SQL.insertLogs.run(db, chunks);
+  const beating = writes.filter(({ beats = 0 }) => beats > 0);
+  if (beating.length > 0) await SQL.countBeats.run(db, beating);
   const trims = writes.filter(({ head_bytes, keep_from }) => keep_from > head_bytes);
   if (trims.length > 0) await SQL.trimLogs.run(db, trims);
 }

@@ -6,8 +6,9 @@
 import type { StateName } from "../../core/job.ts";
 import type { PruneQuery } from "../queries.ts";
 import { SATISFIED } from "../shared/columns.ts";
-import { LAST_TRIM } from "../shared/facts.ts";
+import { LAST_TRIM, RETENTION, USUAL_RETENTION, fromJson } from "../shared/facts.ts";
 import { trimFrom } from "../shared/verdicts.ts";
+import type { Retention } from "../store.ts";
 import { select } from "./read.ts";
 import { lockMeta } from "./schema.ts";
 import { toList } from "./session/arrays.ts";
@@ -50,6 +51,16 @@ export async function prune(db: Connection, { limit, ...query }: PruneQuery & { 
       FOR UPDATE SKIP LOCKED
     ), ${OWNED} DELETE FROM lease.jobs WHERE id = ANY (ARRAY(SELECT id FROM old)) RETURNING id`;
   return (await db.query(text, only.params)).length;
+}
+
+export async function retention(db: Connection): Promise<Retention> {
+  const [row] = await db.query(SQL.getMeta, ["retention"]);
+  return { ...USUAL_RETENTION, ...fromJson(RETENTION, row?.["value"]) } as Retention;
+}
+
+export async function setRetention(db: Connection, given: Partial<Retention>): Promise<void> {
+  const before = await lockMeta(db, "retention", RETENTION);
+  await db.query(SQL.setMeta, ["retention", JSON.stringify({ ...USUAL_RETENTION, ...before, ...given })]);
 }
 
 const NEWEST = "SELECT max(id) AS id FROM lease.checkpoints";

@@ -322,6 +322,9 @@ export const SQL = {
     extension_refusals = extension_refusals + given.refusals
     FROM ${{ id: "bigint", token: "integer", self_beats: "bigint", failures: "bigint", refusals: "bigint" }}
     WHERE job_id = given.id AND attempt = given.token`,
+  countBeats: perRow`UPDATE lease.attempts SET beats = given.beats
+    FROM ${{ id: "bigint", token: "integer", beats: "bigint" }}
+    WHERE job_id = given.id AND attempt = given.token AND attempts.beats < given.beats AND ended_at_ms IS NULL`,
   fences: "SELECT id, state, token, awaited FROM lease.jobs WHERE id = ANY ($1::bigint[])",
   noteProcess: perRow`UPDATE lease.attempts
     SET boot_id = given.boot_id, pid = given.pid, pid_started = given.pid_started, fence = given.fence

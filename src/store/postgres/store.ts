@@ -181,6 +181,8 @@ function upkeep(calls: Calls, schema: string): Upkeep {
   return {
     prunable: async (query) => calls.plain((await import("./prune.ts")).prunable)(query),
     prune: async (query) => calls.change("other", (await import("./prune.ts")).prune)(query),
+    retention: async () => calls.plain((await import("./prune.ts")).retention)(),
+    setRetention: async (given) => calls.change("other", (await import("./prune.ts")).setRetention)(given),
     trimCheckpoints: async (keep) => calls.change("other", (await import("./prune.ts")).trimCheckpoints)(keep),
     async foldHistory() {
       const { foldHours } = await import("./history.ts");

@@ -20,9 +20,33 @@ export const RECOVERY_TOTALS = once(() => {
     checkpoints_created: total,
     orphans_killed: total,
     errors: total,
-    last_at_ms: time.schema(),
+    total_scans: total,
+    last_at_ms: v.nullable(time.schema()),
+    last_scan: v.optional(
+      v.nullable(
+        v.object({
+          at_ms: time.schema(),
+          expired_found: total,
+          recovered: total,
+          failed: total,
+          cancelled: total,
+          checkpoints_created: total,
+          orphans_killed: total,
+          errors: total,
+          scan_duration_ms: total,
+        }),
+      ),
+      null,
+    ),
   });
 });
+
+export const RETENTION = once(() =>
+  v.partial(v.object({ keep_checkpoints: v.nullable(natural.schema()), checkpoints: v.boolean() })),
+);
+
+/** What holds where nobody has said anything. */
+export const USUAL_RETENTION = { keep_checkpoints: 100, checkpoints: true } as const;
 
 export const LAST_TRIM = once(() => {
   const noted = v.optional(natural.schema());

@@ -74,16 +74,18 @@ export function retryAnswer(id: number, before: StateName | null, now: "pending"
 }
 
 /** What an error checkpoint says. `stale`: a result that came too late, kept so that work in vain leaves a trace. */
-export function auditText({ token, change: { ended }, audit }: SettleRequest, stale = false): string {
+export function auditText({ token, change, audit, late = audit ?? undefined }: SettleRequest, stale = false): string {
+  const { ended } = change;
   return JSON.stringify({
     cause: stale ? "stale" : (ended?.cause ?? "unknown"),
     attempt: token,
     token,
-    ...audit,
+    ...(stale ? late : audit),
+    retry_count: change.failures,
     exit_code: ended?.exit_code ?? null,
     signal: ended?.signal ?? null,
     error: ended?.error ?? null,
-    ...(stale ? { result: ended?.cause ?? null } : {}),
+    ...(stale ? { result: ended?.cause ?? null, output: ended?.output ?? null } : {}),
   });
 }
 
@@ -103,9 +105,12 @@ export function setAside(job: Job, now_ms: number): SettleRequest {
 /** What sweeps have done so far, with what one more has found. */
 export function addTotals(before: RecoveryTotals | null, found: SweepCounts, now_ms: number): string {
   const { scan_duration_ms: _scan_duration_ms, ...more } = found;
-  const totals: Record<string, number> = { ...before };
+  const { total_scans = 0, last_at_ms = null, last_scan: _last_scan, ...sums } = before ?? {};
+  const totals: Record<string, number> = { ...sums };
   for (const [name, count] of Object.entries(more)) totals[name] = (totals[name] ?? 0) + count;
-  return JSON.stringify({ ...totals, last_at_ms: now_ms });
+  const last_scan = { at_ms: now_ms, ...found };
+  const found_at_ms = found.expired_found > 0 ? now_ms : last_at_ms;
+  return JSON.stringify({ ...totals, total_scans: total_scans + 1, last_at_ms: found_at_ms, last_scan });
 }
 
 /**

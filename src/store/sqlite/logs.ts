@@ -10,8 +10,9 @@ import { fenceOf } from "./dependencies.ts";
 import { SQL } from "./statements.ts";
 
 export function appendLogs(db: Database, writes: readonly LogWrite[]): void {
-  for (const { id, token, chunks, head_bytes, keep_from } of writes) {
+  for (const { id, token, beats = 0, chunks, head_bytes, keep_from } of writes) {
     if (!isHeldBy(fenceOf(db, id), { token })) continue;
+    if (beats > 0) db.sql(SQL.countBeats).run(id, token, beats, 0, 0, 0);
     for (const { start, bytes, data } of chunks) db.sql(SQL.insertLog).run(id, token, start, bytes, data);
     if (keep_from > head_bytes) db.sql(SQL.trimLog).run(id, token, head_bytes, keep_from);
   }

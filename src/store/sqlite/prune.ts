@@ -7,8 +7,9 @@ import type { StateName } from "../../core/job.ts";
 import type { PruneQuery } from "../queries.ts";
 import { SATISFIED } from "../shared/columns.ts";
 import type { Conditions } from "../shared/filters.ts";
-import { LAST_TRIM, fromJson } from "../shared/facts.ts";
+import { LAST_TRIM, RETENTION, USUAL_RETENTION, fromJson } from "../shared/facts.ts";
 import { trimFrom } from "../shared/verdicts.ts";
+import type { Retention } from "../store.ts";
 import type { Database } from "./open.ts";
 import { select } from "./read.ts";
 import { SQL } from "./statements.ts";
@@ -64,6 +65,15 @@ const TRIMS = [
   { full: full("task", "task IS NOT NULL"), trim: trim("task") },
   { full: full("job_id", "task IS NULL"), trim: trim("job_id") },
 ];
+
+export function retention(db: Database): Retention {
+  const said = fromJson(RETENTION, db.sql(SQL.getMeta).get("retention")?.["value"]);
+  return { ...USUAL_RETENTION, ...said } as Retention;
+}
+
+export function setRetention(db: Database, given: Partial<Retention>): void {
+  db.sql(SQL.setMeta).run("retention", JSON.stringify({ ...retention(db), ...given }));
+}
 
 /** Tasks or jobs that are trimmed in one commit. */
 const TRIMMED_TOGETHER = 200;

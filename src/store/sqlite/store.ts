@@ -13,7 +13,7 @@ import { explain } from "./failure.ts";
 import { foldHour, history, oldHour, totals, writeNoted } from "./history.ts";
 import { appendLogs, logs } from "./logs.ts";
 import { pausedQueues, setPaused } from "./pause.ts";
-import { prunable, prune, trims } from "./prune.ts";
+import { prunable, prune, retention, setRetention, trims } from "./prune.ts";
 import * as read from "./read.ts";
 import { search } from "./search.ts";
 import {
@@ -210,6 +210,8 @@ function upkeep(calls: Calls): Upkeep {
   return {
     prunable: calls.read(prunable),
     prune: calls.write(RANK.housekeeping, prune),
+    retention: calls.read(retention),
+    setRetention: calls.write(RANK.housekeeping, setRetention),
     async trimCheckpoints(keep) {
       let removed = 0;
       for (const trim of calls.readNow(trims, keep)) removed += await writer.write(RANK.housekeeping, trim);
