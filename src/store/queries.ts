@@ -1,6 +1,6 @@
 /** What a store can be asked, and what it tells: the questions of store.ts and their answers. */
 
-import type { Finished, Job, ShownState, StateName } from "../core/job.ts";
+import type { Finished, Grace, Job, ShownState, StateName } from "../core/job.ts";
 import type { AttemptRecord, Checkpoint, LogChunk } from "../core/records.ts";
 
 export const SORTS = ["id", "priority", "due", "started", "finished", "attempts"] as const;
@@ -141,4 +141,18 @@ export interface HistoryQuery {
 export interface OldestPending {
   queue: string;
   since_ms: number;
+}
+
+export interface Retention {
+  /** The newest checkpoints per task, or per job without one; null: all of them. */
+  keep_checkpoints: number | null;
+  /** A recovery leaves an error checkpoint. */
+  checkpoints: boolean;
+}
+
+export interface CancelRequest {
+  id: number;
+  token: number;
+  /** What the cancel says; null: nothing. */
+  grace: Grace | null;
 }

@@ -27,6 +27,7 @@ import type { Transfer } from "./copy/transfer.ts";
 import type {
   Backlog,
   BacklogQuery,
+  CancelRequest,
   CheckpointQuery,
   ExpiredLease,
   ExpiredQuery,
@@ -37,6 +38,7 @@ import type {
   LogQuery,
   OldestPending,
   PruneQuery,
+  Retention,
   SearchAnswer,
   SearchQuery,
   Selection,
@@ -241,13 +243,6 @@ export interface Upkeep {
   transfer(): Promise<Transfer>;
 }
 
-export interface Retention {
-  /** The newest checkpoints per task, or per job without one; null: all of them. */
-  keep_checkpoints: number | null;
-  /** A recovery leaves an error checkpoint. */
-  checkpoints: boolean;
-}
-
 export interface EnqueueOptions {
   /** Those that are pending are granted in the same write, before anybody else can see them. */
   acquire?: Acquirer;
@@ -334,13 +329,6 @@ export type ExtendAnswer =
       /** What the cancel says. */ grace?: Grace | null;
     }
   | { status: "expired" | "conflict" };
-
-export interface CancelRequest {
-  id: number;
-  token: number;
-  /** What the cancel says; null: nothing. */
-  grace: Grace | null;
-}
 
 export type ProcessNote = ProcessIdentity & Pick<SettleRequest, "id" | "token"> & { fence?: FenceKind };
 

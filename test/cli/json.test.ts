@@ -60,6 +60,9 @@ describe("a job", () => {
       run_at: expect.stringMatching(RFC_3339),
       started_at: null,
       finished_at: null,
+      extensions: 0,
+      extension_failures: 0,
+      extension_refusals: 0,
       history: [],
       checkpoints: [],
     });
@@ -129,7 +132,7 @@ describe("a job", () => {
     const checkpoints = ended["checkpoints"] as Record<string, unknown>[];
     expect(checkpoints.map((checkpoint) => checkpoint["kind"])).toEqual(["error", "progress"]);
     for (const checkpoint of checkpoints) {
-      expect(Object.keys(checkpoint)).toEqual(["id", "job", "task", "kind", "token", "at", "text"]);
+      expect(Object.keys(checkpoint)).toEqual(["id", "job", "task", "kind", "token", "at", "text", "error"]);
     }
   });
 

@@ -27,11 +27,11 @@ export function logsContract(test: StoreTest): void {
   describe("beats that come with a log", () => {
     test("are known of an attempt whose worker is lost, and never of a stale one", async (s) => {
       const { job } = await s.granted();
-      const write = { id: job.id, token: 1, chunks: [], head_bytes: 0, keep_from: 0 };
-      await s.store.appendLogs([{ ...write, beats: 7 }]);
-      await s.store.appendLogs([{ ...write, beats: 5 }]);
+      const print = { id: job.id, token: 1, chunks: [], head_bytes: 0, keep_from: 0 };
+      await s.store.appendLogs([{ ...print, beats: 7 }]);
+      await s.store.appendLogs([{ ...print, beats: 5 }]);
       await s.store.recover([await s.recovery(job.id, "lost")]);
-      await s.store.appendLogs([{ ...write, beats: 9 }]);
+      await s.store.appendLogs([{ ...print, beats: 9 }]);
       expect((await s.store.attempts(job.id)).map(({ beats }) => beats)).toEqual([7]);
     });
   });

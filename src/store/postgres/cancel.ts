@@ -3,7 +3,8 @@
 import type { Grace, StateName } from "../../core/job.ts";
 import { graceColumn, toGrace } from "../shared/columns.ts";
 import { cancelAnswer } from "../shared/verdicts.ts";
-import type { CancelAnswer, CancelRequest } from "../store.ts";
+import type { CancelRequest } from "../queries.ts";
+import type { CancelAnswer } from "../store.ts";
 import { freeChildren } from "./dependencies.ts";
 import { byId, idsOf } from "./session/arrays.ts";
 import type { Connection } from "./session/session.ts";

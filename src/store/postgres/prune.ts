@@ -4,11 +4,10 @@
  */
 
 import type { StateName } from "../../core/job.ts";
-import type { PruneQuery } from "../queries.ts";
+import type { PruneQuery, Retention } from "../queries.ts";
 import { SATISFIED } from "../shared/columns.ts";
 import { LAST_TRIM, RETENTION, USUAL_RETENTION, fromJson } from "../shared/facts.ts";
 import { trimFrom } from "../shared/verdicts.ts";
-import type { Retention } from "../store.ts";
 import { select } from "./read.ts";
 import { lockMeta } from "./schema.ts";
 import { toList } from "./session/arrays.ts";

@@ -3,7 +3,8 @@
 import type { Grace } from "../../core/job.ts";
 import { graceColumn, toGrace } from "../shared/columns.ts";
 import { cancelAnswer } from "../shared/verdicts.ts";
-import type { CancelAnswer, CancelRequest } from "../store.ts";
+import type { CancelRequest } from "../queries.ts";
+import type { CancelAnswer } from "../store.ts";
 import { noteCancelled } from "./history.ts";
 import type { Database } from "./open.ts";
 import { freeChildren, stateOf } from "./dependencies.ts";

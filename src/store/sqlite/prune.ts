@@ -4,12 +4,11 @@
  */
 
 import type { StateName } from "../../core/job.ts";
-import type { PruneQuery } from "../queries.ts";
+import type { PruneQuery, Retention } from "../queries.ts";
 import { SATISFIED } from "../shared/columns.ts";
 import type { Conditions } from "../shared/filters.ts";
 import { LAST_TRIM, RETENTION, USUAL_RETENTION, fromJson } from "../shared/facts.ts";
 import { trimFrom } from "../shared/verdicts.ts";
-import type { Retention } from "../store.ts";
 import type { Database } from "./open.ts";
 import { select } from "./read.ts";
 import { SQL } from "./statements.ts";
