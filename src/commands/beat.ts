@@ -1,6 +1,7 @@
 /** `lease beat`: a job says that it works, how far it is, and hears whether it should go on. */
 
 import { parseDuration } from "../core/duration.ts";
+import { checkMessage } from "../core/check_job.ts";
 import { LeaseError } from "../core/errors.ts";
 import { PERCENT, TEXT } from "../core/values.ts";
 import { command } from "../cli/command.ts";
@@ -34,6 +35,7 @@ export default command({
     const own = ownJob(io.env);
     const { id, token } = own;
     const { progress = null, message = null } = args;
+    if (message !== null) checkMessage(message);
     return withStore(args, io, { create: false }, async ({ store }) => {
       await refuseOtherLife(store, own);
       const attempt = (await store.attempts(id)).find((other) => other.token === token);

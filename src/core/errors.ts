@@ -33,6 +33,7 @@ export const EXIT_CODES = {
   store_busy: 125,
   store_newer: 125,
   store_failed: 125,
+  damaged_row: 125,
   unsupported: 125,
   misuse: 125,
   not_executable: 126,

@@ -48,8 +48,13 @@ export const platform: Platform = {
         for (const statement of statements) statement.finalize();
         // The WAL stays as it is, whole and synced (PERSIST_WAL, and no limit to cut it to). As long as it is there it
         // outranks what closing copies from it, so that copy need not be synced: after a crash it is not looked at.
-        database.run("PRAGMA journal_size_limit = -1");
-        database.run("PRAGMA synchronous = OFF");
+        try {
+          database.run("PRAGMA journal_size_limit = -1");
+          database.run("PRAGMA synchronous = OFF");
+        } catch {
+          // A transaction of a damaged store could not be ended.
+          return database.close();
+        }
         try {
           database.close(true);
         } catch (error) {

@@ -4,7 +4,7 @@
  */
 
 import type { Clock } from "../core/clock.ts";
-import { checkCheckpoint } from "../core/check_job.ts";
+import { checkCheckpoint, checkMessage } from "../core/check_job.ts";
 import { LeaseError } from "../core/errors.ts";
 import type { JobNote } from "../leasing/extender.ts";
 import type { Heartbeat } from "../leasing/heartbeat.ts";
@@ -65,6 +65,7 @@ export class HandlerTools {
     if (!(percent >= 0 && percent <= 100)) {
       throw new LeaseError("usage", `progress ${percent} is not a percentage from 0 to 100`);
     }
+    if (message !== undefined) checkMessage(message);
     if (this.#over) return;
     this.#context.heartbeat.beat();
     this.#context.tell({ progress: percent, message: message ?? null });

@@ -3,6 +3,7 @@
  * the ones it finds dead.
  */
 
+import { checkName } from "../core/check_job.ts";
 import { every, JUMP_TRUST_MS } from "../core/clock.ts";
 import type { Clock, MachineTime, Random } from "../core/clock.ts";
 import type { WorkerRecord } from "../core/records.ts";
@@ -39,6 +40,7 @@ export class Registration {
 
   constructor(options: RegistrationOptions) {
     this.#options = options;
+    if (options.name !== null) checkName("worker name", options.name);
     // Keeps two workers of one process, or of a reused pid, apart.
     const nonce = Math.floor(options.random() * 36 ** 6);
     this.id = `${host}.${this.#process.pid}.${nonce.toString(36).padStart(6, "0")}`;

@@ -47,6 +47,16 @@ export function textsContract(test: StoreTest): void {
       expect(await s.store.pausedQueues()).toEqual([given.queue]);
     });
 
+    test("that are too long are refused, and cut where a beat must not fail by them", async (s) => {
+      const { job } = await s.granted({});
+      const held = { id: job.id, token: job.token };
+      const long = s.store.checkpoint([{ ...held, text: "x".repeat(70_000) }]);
+      expect(await long.catch((error: unknown) => error)).toMatchObject({ code: "input_too_large" });
+      const beat = { ...held, expires_in_ms: 60_000, beat_age_ms: 0, beats: 1, message: "x".repeat(1_000_000) };
+      expect(only(await s.store.extend([beat]))).toMatchObject({ status: "extended" });
+      expect((await s.job(job.id)).message?.length).toBeLessThan(4_096);
+    });
+
     test("that a program wrote may hold NUL too", async (s) => {
       const grant = await s.granted({ settings: { retries: 0 } });
       const { id, token } = grant.job;

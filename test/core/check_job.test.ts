@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { LeaseError } from "../../src/core/errors.ts";
-import { checkNewJob } from "../../src/core/check_job.ts";
+import { checkMessage, checkNewJob, shortMessage } from "../../src/core/check_job.ts";
 import { newJob, type JobOverrides } from "../support/jobs.ts";
 
 function refusal(overrides: JobOverrides): LeaseError {
@@ -87,5 +87,33 @@ describe("a job", () => {
   ])("is refused for %s in one line", (_, overrides) => {
     const { message } = refusal(overrides);
     expect(message).not.toMatch(/\p{Cc}/u);
+  });
+});
+
+describe("what no job can have", () => {
+  const MIB = 1024 * 1024;
+  test.each([
+    ["a command of more than 1 MiB", { argv: ["echo", "x".repeat(MIB)] }, "the command has more than 1 MiB"],
+    ["one of many words", { argv: Array<string>(MIB / 2).fill("ä") }, "the command has more than 1 MiB"],
+    ["variables of more than 1 MiB", { env: { A: "x".repeat(MIB) } }, "its environment has more than 1 MiB"],
+    ["an input of more than 1 MiB", { input: new Uint8Array(MIB + 1).fill(65) }, "the limit is 1 MiB"],
+    ["a folder that no system has", { cwd: `/${"x".repeat(5_000)}` }, "at most 4096 bytes"],
+    ["a moment after the year 9999", { run_at_ms: 253_402_300_800_000 }, "beyond the year 9999"],
+    ["a moment that is none", { run_at_ms: Number.NaN }, "beyond the year 9999"],
+    ["a name of more than 255 characters", { key: "k".repeat(256) }, "is not a name"],
+  ])("%s is refused", (_what, fields, message) => {
+    expect(() => checkNewJob(newJob(fields))).toThrow(message);
+  });
+
+  test("just below the limits is taken", () => {
+    const argv = ["x".repeat(MIB / 2 - 1), "x".repeat(MIB / 2)];
+    checkNewJob(newJob({ argv, run_at_ms: 253_402_300_799_999, key: "k".repeat(255), cwd: `/${"x".repeat(4_095)}` }));
+  });
+
+  test("a message is checked where it is given, and cut where a beat must not fail by it", () => {
+    checkMessage("x".repeat(4_096));
+    expect(() => checkMessage("x".repeat(4_097))).toThrow("at most 4 KiB");
+    expect(shortMessage("x".repeat(4_097))?.length).toBeLessThan(4_096);
+    expect(shortMessage("ä")).toBe("ä");
   });
 });

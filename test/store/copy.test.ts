@@ -230,3 +230,24 @@ function interrupted(store: Store, at: string): Store {
     },
   }));
 }
+
+describe("what no enqueue would take", () => {
+  test.each([
+    ["jobs", "UPDATE jobs SET key = printf('%.*c', 2000, 'k')", "job 1 can't be copied", "its key is too long"],
+    [
+      "inputs",
+      "INSERT INTO inputs VALUES (1, zeroblob(2000000))",
+      "a row of inputs (job_id 1)",
+      "its data is too long",
+    ],
+  ])("in %s is not copied, and named", async (_kind, sql, whose, why) => {
+    const [from, to] = [await sqlite(), await sqlite()];
+    await from.enqueue([newJob({})]);
+    const database = new Database(from.location);
+    database.run(sql);
+    database.close();
+    const copied = copyStore({ from, to, force: false }).catch((error: unknown) => error);
+    expect(await copied).toMatchObject({ code: "store_failed", message: expect.stringContaining(whose) });
+    expect(String(await copied)).toContain(why);
+  });
+});

@@ -6,7 +6,7 @@
 import { createHash } from "node:crypto";
 import { LeaseError } from "../../core/errors.ts";
 import type { Store } from "../store.ts";
-import { KINDS, type Kind, type Transfer, type TransferRow } from "./transfer.ts";
+import { KINDS, refuseOverLimit, type Kind, type Transfer, type TransferRow } from "./transfer.ts";
 
 export interface Copied {
   counts: Record<Kind, number>;
@@ -42,6 +42,7 @@ export async function copyStore({ from, to, force, onCopied }: CopyOptions): Pro
   const sent = new Digest();
   for (const kind of KINDS) {
     for await (const rows of pages(source, kind)) {
+      refuseOverLimit(kind, rows, to.location);
       sent.add(kind, rows);
       await target.write(kind, rows);
     }

@@ -3,7 +3,9 @@
  * Rows of a kind come in the order of their key, the same in every engine, so that two stores can be compared.
  */
 
+import { CHECKPOINT_LIMIT_BYTES, NAME_LIMIT } from "../../core/check_job.ts";
 import { LeaseError, errorText } from "../../core/errors.ts";
+import { INPUT_LIMIT_BYTES } from "../../core/job.ts";
 
 export const KINDS = [
   "jobs",
@@ -76,6 +78,35 @@ export function refusedRow(kind: Kind, row: TransferRow, location: string, error
   const advice = "it is damaged: `lease cancel` the job if it has not ended, `lease prune` it, and copy again";
   const message = `${whose} can't be copied to ${location} (${why}): ${advice}`;
   return new LeaseError("store_failed", message, { cause: error });
+}
+
+const column = (kind: Kind, row: TransferRow, name: string) => row[SHAPES[kind].names.indexOf(name)] ?? null;
+
+/**
+ * What no enqueue would take, no copy takes either: a store from elsewhere may hold anything. A text of JSON has at most
+ * six bytes for each that it stands for.
+ */
+const LIMITS: Partial<Record<Kind, readonly (readonly [name: string, limit_bytes: number])[]>> = {
+  jobs: [
+    ["queue", NAME_LIMIT * 4],
+    ["task", NAME_LIMIT * 4],
+    ["key", NAME_LIMIT * 4],
+    ["argv", 6 * INPUT_LIMIT_BYTES],
+    ["env", 6 * INPUT_LIMIT_BYTES],
+    ["message", 4 * CHECKPOINT_LIMIT_BYTES],
+  ],
+  inputs: [["data", INPUT_LIMIT_BYTES]],
+  checkpoints: [["text", 16 * CHECKPOINT_LIMIT_BYTES]],
+};
+
+export function refuseOverLimit(kind: Kind, rows: readonly TransferRow[], location: string): void {
+  for (const [name, limit_bytes] of LIMITS[kind] ?? []) {
+    for (const row of rows) {
+      const cell = column(kind, row, name);
+      const size = typeof cell === "string" || cell instanceof Uint8Array ? cell.length : 0;
+      if (size > limit_bytes) throw refusedRow(kind, row, location, new Error(`its ${name} is too long`));
+    }
+  }
 }
 
 /** The ids that would be given out next: those of deleted jobs must not come back. */

@@ -1,5 +1,6 @@
 /** What a holder says: that its job lives, how far that is, which process it is, and what it is itself. */
 
+import { checkCheckpointSize, shortMessage } from "../../core/check_job.ts";
 import type { WorkerRecord } from "../../core/records.ts";
 import type { SqlRow } from "../../platform/platform.ts";
 import { toGrace } from "../shared/columns.ts";
@@ -22,6 +23,7 @@ export async function extend(db: Connection, timed: readonly TimedExtend[], now_
     const waited_ms = now_ms - request.asked_at_ms < LONG_WAIT_MS ? 0 : now_ms - request.asked_at_ms;
     return {
       ...request,
+      message: shortMessage(request.message ?? null),
       expires_in_ms: Math.round(request.expires_in_ms),
       beat_age_ms: beat_age_ms === null ? null : Math.round(beat_age_ms + waited_ms),
       at_least: beat_age_ms !== null && request.at_least === true,
@@ -75,6 +77,7 @@ export async function inRounds<Q extends { id: number }, A>(
 
 export async function checkpoint(db: Connection, requests: readonly CheckpointRequest[]): Promise<CheckpointAnswer[]> {
   if (requests.length === 0) return [];
+  for (const { text } of requests) checkCheckpointSize(text);
   const rows = await SQL.checkpoint.run(db, requests);
   const accepted = new Set(rows.map(({ id, token }) => `${id} ${token}`));
   const isAccepted = ({ id, token }: CheckpointRequest) => accepted.has(`${id} ${token}`);

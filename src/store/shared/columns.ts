@@ -60,13 +60,14 @@ const ENDS: Readonly<Record<DependencyKind, readonly StateName[]>> = {
 };
 
 export function isSatisfied(kind: DependencyKind, state: StateName): boolean {
-  return ENDS[kind].includes(state);
+  // A kind that nobody knows is never satisfied.
+  return (ENDS as Partial<typeof ENDS>)[kind]?.includes(state) ?? false;
 }
 
 /** The same about a dependency `d` and its `parent`. */
 export const SATISFIED = `(CASE d.kind ${Object.entries(ENDS)
   .map(([kind, states]) => `WHEN '${kind}' THEN parent.state IN (${states.map((state) => `'${state}'`).join(", ")})`)
-  .join(" ")} END)`;
+  .join(" ")} ELSE 1 = 0 END)`;
 
 /** Whom it waits for, and how they have to end; who is named in several ways has to complete. */
 export function parentsOf(job: NewJob, of_tasks: readonly number[]): Map<number, DependencyKind> {

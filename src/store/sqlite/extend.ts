@@ -1,5 +1,6 @@
 /** What a holder says: that its job lives, how far that is, which process it is, and what it is itself. */
 
+import { checkCheckpointSize, shortMessage } from "../../core/check_job.ts";
 import type { WorkerRecord } from "../../core/records.ts";
 import { toGrace } from "../shared/columns.ts";
 import { WORKER_COLUMNS, workerColumns } from "../shared/rows.ts";
@@ -16,7 +17,8 @@ export function extend(db: Database, requests: readonly ExtendRequest[]): Extend
     const beat_at_ms = beat_age_ms === null ? null : now_ms - beat_age_ms;
     const wanted_ms = (beat_at_ms ?? now_ms) + request.expires_in_ms;
     const at_least = beat_at_ms !== null && request.at_least === true ? 1 : 0;
-    const { progress = null, message = null } = request;
+    const { progress = null } = request;
+    const message = shortMessage(request.message ?? null);
     const floor_ms = now_ms - (request.jumped_ms ?? 0);
     const { interval_ms = 0, failures = 0 } = request;
     const by_job = request.by_job === true ? 1 : 0;
@@ -37,6 +39,7 @@ export function extend(db: Database, requests: readonly ExtendRequest[]): Extend
 export function checkpoint(db: Database, requests: readonly CheckpointRequest[]): CheckpointAnswer[] {
   const now_ms = db.now_ms();
   return requests.map((request) => {
+    checkCheckpointSize(request.text);
     const row = fenceOf(db, request.id);
     if (!isHeldBy(row, request) || (row?.["expires_at_ms"] as number) < now_ms) return lossOf(row, request.token);
     db.sql(SQL.insertCheckpoint).run(request.id, "progress", request.token, now_ms, request.text);

@@ -35,7 +35,14 @@ export function explain(error: unknown, path: string): unknown {
   for (const [text, code, advice] of MEANINGS) {
     if (error.message.includes(text)) return new LeaseError(code, `store ${path} ${advice}`, { cause: error });
   }
-  return error;
+  if (!isOfEngine(error)) return error;
+  const message = `store ${path} holds something that can't be (${error.message}): \`lease doctor\` looks for it`;
+  return new LeaseError("damaged_row", message, { cause: error });
+}
+
+/** By the names that the two drivers give them. */
+function isOfEngine(error: Error): boolean {
+  return error.name === "SQLiteError" || (error as NodeJS.ErrnoException).code === "ERR_SQLITE_ERROR";
 }
 
 /** Whether the error is about the store as a whole, so that every write of the same commit shares its fate. */

@@ -32,6 +32,8 @@ import { sqliteTransfer } from "./transfer.ts";
 import { watchCommits, watchReplaced } from "./watch.ts";
 import { RANK, type Rank, type Writer } from "./writer.ts";
 
+/** Of commits for one thing; each has its hands full. */
+const MOST_ROUNDS = 10_000;
 const TIDY_WAL_BYTES = 4 * 1024 * 1024;
 
 type Verb<A extends unknown[], T> = (db: Database, ...args: A) => T;
@@ -71,6 +73,11 @@ class Calls {
     }
   }
 
+  /** An index that is damaged may promise for ever what nobody finds. */
+  refuseEndless(round: number): void {
+    if (round >= MOST_ROUNDS) throw explain(new Error("database disk image is malformed"), this.location);
+  }
+
   async close(options: { exiting: boolean } = { exiting: false }): Promise<void> {
     for (const stop of this.watches) stop();
     this.watches.clear();
@@ -84,8 +91,12 @@ export function sqliteStore(connection: Connection, clock: Clock): Store {
 }
 
 /** Children of what has ended that one commit could not tell. */
-async function freeRest({ db, writer }: Calls): Promise<void> {
-  while (isFreeing(db)) await writer.write(RANK.housekeeping, () => freeSome(db));
+async function freeRest(calls: Calls): Promise<void> {
+  const free = calls.write(RANK.housekeeping, freeSome);
+  for (let round = 0; calls.readNow(isFreeing); round++) {
+    calls.refuseEndless(round);
+    await free();
+  }
 }
 
 function producer(calls: Calls): Producer {
@@ -120,9 +131,10 @@ function holder(calls: Calls): Holder {
         writer.checkFile();
         return [];
       }
-      for (;;) {
+      for (let round = 0; ; round++) {
         const grants = await acquireSome(request);
         if (grants !== null) return grants;
+        calls.refuseEndless(round);
       }
     },
     extend: (requests, { within_ms } = { within_ms: 0 }) =>
@@ -150,7 +162,10 @@ function sweeper(calls: Calls): Sweeper {
     async promote() {
       let total = 0;
       // Most often nothing is due, and then nobody needs the lock.
-      while (isDue(db)) total += (await promoteSome()).count;
+      for (let round = 0; calls.readNow(isDue); round++) {
+        calls.refuseEndless(round);
+        total += (await promoteSome()).count;
+      }
       await freeRest(calls);
       return total;
     },
@@ -218,8 +233,10 @@ function upkeep(calls: Calls): Upkeep {
       return removed;
     },
     async foldHistory() {
+      let round = 0;
       for (let hour_ms = oldHour(db); hour_ms !== null; hour_ms = oldHour(db)) {
         const old_ms = hour_ms;
+        calls.refuseEndless(round++);
         await writer.write(RANK.housekeeping, () => foldHour(db, old_ms));
       }
     },
@@ -228,7 +245,7 @@ function upkeep(calls: Calls): Upkeep {
       if (calls.connection.wal_bytes <= TIDY_WAL_BYTES) return;
       writer.outside(() => db.sql("PRAGMA wal_checkpoint(TRUNCATE)").all());
     },
-    diagnose: async () => diagnose(db, location),
+    diagnose: async () => calls.readNow(diagnose, location),
     transfer: async () => sqliteTransfer(db, writer, location),
   };
 }
