@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { LeaseError } from "../../src/core/errors.ts";
+import { isStoreTrouble, LeaseError } from "../../src/core/errors.ts";
 import { explain, isBusy, isStoreFailure } from "../../src/store/sqlite/failure.ts";
 
 /** As each runtime's driver throws it. */
@@ -27,10 +27,12 @@ describe("an error of the engine", () => {
     }
   });
 
-  test("that is about one statement is left as it is, and fails that one alone", () => {
+  test("that is about one statement is about what is in the store, and fails that one alone", () => {
     const error = onBun("UNIQUE constraint failed: jobs.key");
-    expect(explain(error, "/x")).toBe(error);
+    const explained = explain(error, "/x");
+    expect(explained).toMatchObject({ code: "damaged_row", cause: error });
     expect(isStoreFailure(error)).toBe(false);
+    expect(isStoreTrouble(explained)).toBe(false);
   });
 
   test("is busy only when somebody else has the lock", () => {
