@@ -120,6 +120,20 @@ describe("the plan", () => {
     expect(walks()).toEqual([]);
   });
 
+  test("of the running jobs, page by page, never walks through the others", async () => {
+    await s.granted();
+    for (const states of [["cancelling"], ["running", "cancelling"]] as const) {
+      await s.store.list({ states, behind_id: 0, limit: 9, newest_first: false });
+    }
+    expect(
+      prepared
+        .filter((sql) => sql.includes("+id >"))
+        .flatMap(stepsOf)
+        .join("\n"),
+    ).not.toMatch(/rowid[<>]/);
+    expect(walks()).toEqual([]);
+  });
+
   test("of a sweep and of housekeeping never walks through the jobs", async () => {
     const grant = await s.granted();
     await s.passTime(100_000);

@@ -62,9 +62,13 @@ export const SORT_COLUMNS: Readonly<Record<NonNullable<ListQuery["sort"]>, strin
 };
 
 /** What a list asks for beside states, holder and what every selection has. */
-export function narrowList(only: Conditions, { key, behind_id, since_ms, newest_first }: ListQuery): void {
+export function narrowList(
+  only: Conditions,
+  { key, behind_id, since_ms, newest_first }: ListQuery,
+  id: "id" | "+id" = "id",
+): void {
   if (key !== undefined) only.add("key = ?", key);
-  if (behind_id !== undefined) only.add(newest_first ? "id < ?" : "id > ?", behind_id);
+  if (behind_id !== undefined) only.add(`${id} ${newest_first ? "<" : ">"} ?`, behind_id);
   if (since_ms !== undefined) only.add("coalesce(finished_at_ms, started_at_ms, created_at_ms) >= ?", since_ms);
 }
 

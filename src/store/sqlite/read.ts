@@ -50,10 +50,10 @@ export function list(db: Database, query: ListQuery): Job[] {
   if (states?.length === 0) return [];
   const only = select(query);
   if (query.holder !== undefined) only.add("holder = ?", query.holder);
-  narrowList(only, query);
+  const by_index = states !== null && !isWalk(query, states);
+  narrowList(only, query, by_index ? "+id" : "id");
   const limit = `LIMIT ${only.bind(query.limit)}`;
-  const found =
-    states === null || isWalk(query, states) ? walk(query, only, states, limit) : byIndex(query, only, states, limit);
+  const found = by_index ? byIndex(query, only, states, limit) : walk(query, only, states, limit);
   const text = `${SELECT_JOB} WHERE id IN (SELECT id FROM (${found})) ORDER BY ${orderOf(query)}`;
   const rows = db.sql(text).all(...only.params);
   return rows.map(toJob);
@@ -70,6 +70,8 @@ function statesOf({ states, holder }: ListQuery): readonly ShownState[] | null {
  * asked for in order of id: they are most of all, so the first of them are near.
  */
 function isWalk({ ids, key, task, behind_id, sort = "id" }: ListQuery, states: readonly ShownState[]): boolean {
+  // There are only as many as slots.
+  if (ids === undefined && states.every((state) => HELD.includes(state))) return false;
   if (ids !== undefined || key !== undefined || task !== undefined || behind_id !== undefined) return true;
   return sort === "id" && states.includes("completed");
 }

@@ -163,20 +163,26 @@ function Frame({ about }: { about: AboutBody }) {
   );
 }
 
+/** Before it is known: shows, and offers nothing. */
+const UNKNOWN: AboutBody = { version: "", store: "", read_only: true };
+
 function Door() {
+  const [token] = useState(tokenInAddress);
   const [about, setAbout] = useState<AboutBody | null>(null);
   const [locked, setLocked] = useState<string | null>(null);
-  const enter = async (token: string | null) => {
+  const enter = async (given: string | null) => {
     try {
-      if (token !== null) await send("/login", { token });
+      if (given !== null) await send("/login", { token: given });
       setAbout(await load<AboutBody>("/about"));
+      setLocked(null);
     } catch (error) {
       setLocked(error instanceof Refusal ? error.message : "lease ui does not answer: is it still running?");
     }
   };
-  useEffect(() => void enter(tokenInAddress()), []);
-  if (about !== null) return <Frame about={about} />;
-  return locked === null ? null : <Login message={locked} enter={enter} />;
+  useEffect(() => void enter(token), []);
+  if (locked !== null) return <Login message={locked} enter={enter} />;
+  // Most often nobody is asked for a token: what is shown need not wait to hear that.
+  return token !== null && about === null ? null : <Frame about={about ?? UNKNOWN} />;
 }
 
 catchLinks();
