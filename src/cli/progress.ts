@@ -60,6 +60,8 @@ interface Watched {
   /** Else only events are told, by the report: what is drawn would not go with a log for programs. */
   drawn: boolean;
   report: Report;
+  /** Details are shown too. */
+  verbose: boolean;
 }
 
 /** How often it is asked whether the work that is left is paused. */
@@ -87,9 +89,9 @@ export class ProgressDisplay {
   }
 
   /** Its report, with the line out of the way. */
-  readonly report: Report = (level, text) => {
-    this.#line.erase();
-    this.#watched.report(level, text);
+  readonly report: Report = (level, text, about) => {
+    if (level !== "debug" || this.#watched.verbose) this.#line.erase();
+    this.#watched.report(level, text, about);
   };
 
   async stop(): Promise<void> {

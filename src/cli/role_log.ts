@@ -7,7 +7,7 @@
 
 import { createConsola, type ConsolaReporter, type LogObject } from "consola/core";
 import { once } from "../core/once.ts";
-import type { Report } from "../core/report.ts";
+import type { EventFields, EventName, Report } from "../core/report.ts";
 import { jsonLine } from "../view/json.ts";
 import { visible } from "../view/text.ts";
 import type { COLOR_CHOICES, LOG_FORMAT_FLAG } from "./flags.ts";
@@ -20,14 +20,37 @@ interface LogArgs {
   log_format: (typeof LOG_FORMAT_FLAG)["options"][number];
 }
 
+/** In every line of JSON, null where it is about none. */
+const ALWAYS = { job: null, attempt: null, token: null, queue: null, worker: null };
+
+/** For people these are details; a log for programs has them all the same. */
+const ALWAYS_LOGGED: ReadonlySet<string> = new Set<EventName>([
+  "worker_started",
+  "worker_stopped",
+  "acquired",
+  "started",
+  "ended",
+]);
+
 export async function roleLog(role: string, { verbose, color, log_format }: LogArgs, io: Io): Promise<Report> {
-  if (log_format === "json") {
-    const object = ({ date, type, args }: LogObject) =>
-      jsonLine({ time: date.toISOString(), level: type, role, message: args.join(" ") });
-    return reportTo(lineReporter(object), verbose);
-  }
+  if (log_format === "json") return jsonLog(role, verbose);
   if (!isTerminal(2)) return reportTo(lineReporter(plainLine), verbose);
   return reportTo(await terminalReporter(wantsColor(color, { env: io.env, is_tty: true })), verbose);
+}
+
+/** One object per line; of what it is about first what every line has. */
+function jsonLog(role: string, verbose: boolean): Report {
+  let about: EventFields = {};
+  const object = ({ date, type, args }: LogObject) => {
+    const { event = null, ...fields } = about;
+    const head = { time: date.toISOString(), level: type, role, event, message: args.join(" ") };
+    return jsonLine({ ...head, ...ALWAYS, ...fields });
+  };
+  const report = reportTo(lineReporter(object), verbose);
+  return (level, message, given = {}) => {
+    about = given;
+    report(level === "debug" && ALWAYS_LOGGED.has(given.event ?? "") ? "info" : level, message);
+  };
 }
 
 const LEVELS = { debug: 4, info: 3 } as const;
@@ -44,7 +67,9 @@ function reportTo(reporter: ConsolaReporter, verbose: boolean): Report {
       stderr: logStream() as NodeJS.WriteStream,
     }),
   );
-  return (level, message) => consola()[level](message);
+  return (level, message) => {
+    if (level !== "debug" || verbose) consola()[level](message);
+  };
 }
 
 function lineReporter(line: (entry: LogObject) => string): ConsolaReporter {

@@ -13,15 +13,17 @@ import { calibrate } from "../core/calibration.ts";
 import { checkName } from "../core/check_job.ts";
 import { errorText, LeaseError } from "../core/errors.ts";
 import { draftJob, JOB_FIELDS } from "../core/job_fields.ts";
-import { ENV, readValue } from "../core/values.ts";
+import { ALERTS, ENV, readValue, type AlertRules } from "../core/values.ts";
+import { alerts } from "../lookup/alerts.ts";
 import { checkup, clock, okFinding } from "../lookup/checkup.ts";
 import { sqliteVersion } from "../platform/build_info.ts";
 import { systemClock } from "../platform/clock.ts";
 import type { Finding } from "../store/queries.ts";
 import { diagnosisJson, diagnosisText, isHealthy, type EffectiveSetting } from "../view/doctor.ts";
 import { jsonLine } from "../view/json.ts";
+import { visible } from "../view/text.ts";
 import { command, type AnyCommand, type Commands } from "../cli/command.ts";
-import { COLOR_CHOICES, JSON_FLAG } from "../cli/flags.ts";
+import { COLOR_CHOICES, JSON_FLAG, valueFlag } from "../cli/flags.ts";
 import { screenOf, storeGrants, withStore, type Io } from "../cli/io.ts";
 import { fillIn, loadConfig, nameOrigin, readFlag, type Origins } from "../cli/settings.ts";
 import { parseLine, type ParsedLine } from "../cli/strict.ts";
@@ -32,6 +34,7 @@ export default command({
   meta: { name: "doctor", description: "Look for what is wrong with the store, its workers and the settings" },
   args: {
     grants: { type: "boolean", description: "Print the SQL by which a DBA makes roles and a schema for the store" },
+    alert: valueFlag(ALERTS, "Only tell what breaks these rules, and exit with 1 then: for cron and monitors"),
     json: JSON_FLAG,
   },
   rest: "none",
@@ -42,12 +45,13 @@ export default command({
       "lease doctor --grants --store postgres://app@db.example/jobs | psql jobs",
       "roles that may do no more than needed",
     ],
+    ["lease doctor --alert stale=5m,oldest=1h,failed=10/1h", "quiet unless somebody should look"],
     ["lease doctor --json | jq '.findings[] | select(.level != \"ok\")'", "for a monitor"],
   ],
   notes: ["Changes nothing. The integrity check reads the whole store, which takes a while when it is large."],
   exit_codes: [
     ["0", "all is well, or there are only warnings"],
-    ["1", "something is wrong, or there is no store yet"],
+    ["1", "something is wrong, there is no store yet, or a rule of --alert is broken"],
     ["125", "the store can't be opened"],
   ],
   run: async ({ args, given, commands, io }) => {
@@ -56,6 +60,8 @@ export default command({
       io.stdout(await storeGrants(store ?? undefined, io));
       return 0;
     }
+    if (args.alert !== undefined)
+      return tellAlerts(args.alert, { json: args.json, store, trust: args.trust_store }, io);
     const looked = await lookAtStore(store, args.trust_store, io);
     const diagnosis = {
       findings: [...findings, ...looked.findings].toSorted((a, b) => LEVELS.indexOf(a.level) - LEVELS.indexOf(b.level)),
@@ -70,6 +76,19 @@ export default command({
 });
 
 const LEVELS = ["error", "warn", "ok"];
+
+/** Nothing at all when all is well, so that cron sends no mail. */
+async function tellAlerts(
+  rules: AlertRules,
+  { json, store: location, trust }: { json: boolean; store: string | null; trust: boolean },
+  io: Io,
+): Promise<number> {
+  const shared = { store: location ?? undefined, trust_store: trust };
+  const found = await withStore(shared, io, { create: false }, ({ store }) => alerts(store, rules));
+  if (json) io.stdout(jsonLine({ alerts: found }));
+  else for (const { rule, text } of found) io.stdout(`${rule}: ${visible(text)}\n`);
+  return found.length === 0 ? 0 : 1;
+}
 
 async function lookAtStore(location: string | null, trust_store: boolean, io: Io) {
   const wall_ms = systemClock.wall_ms();

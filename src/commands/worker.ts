@@ -15,7 +15,7 @@ import { systemClock, systemRandom } from "../platform/clock.ts";
 import { checkLogFolder } from "../runner/log/file.ts";
 import { WorkerPool } from "../worker/pool.ts";
 import { whatIsLeft } from "../worker/until_empty.ts";
-import type { Report } from "../core/report.ts";
+import type { EventFields, Report } from "../core/report.ts";
 import type { Store } from "../store/store.ts";
 import { visible } from "../view/text.ts";
 import { VERSION } from "../platform/build_info.ts";
@@ -106,18 +106,17 @@ export default command({
     const times = timesOf(args);
     const max_jobs = args.once ? 1 : (args.max_jobs ?? null);
     const scaling = scalingOf(args, (option) => (option === "slots" ? "-j" : `--${flagName(option)}`));
-    const queues = lists.queue.flatMap((names) => names.split(","));
-    for (const queue of queues) checkName("queue", queue);
+    const queues = queuesOf(lists.queue);
     if (args.log_dir !== undefined) checkLogFolder(args.log_dir);
     const ends = args.once || args.until_empty || max_jobs !== null;
     const handler = findHandler(rest, io.env);
     return withStore(args, io, { create: true }, async ({ store, store_url }) => {
-      const named = queues.includes("*") ? null : queues.length === 0 ? [DEFAULT_QUEUE] : queues;
-      const served = { store, queues: named, task: args.task ?? null, commands_only: rest.length === 0 };
-      const report = await roleLog("worker", args, io);
+      const served = { store, queues, task: args.task ?? null, commands_only: rest.length === 0 };
+      const { report, name } = withName(await roleLog("worker", args, io));
       const color = wantsColor(args.color, { env: io.env, is_tty: isTerminal(2) });
       const drawn = args.log_format !== "json";
-      const display = args.until_empty ? new ProgressDisplay({ ...served, color, drawn, report }) : null;
+      const shown = { color, drawn, report, verbose: args.verbose };
+      const display = args.until_empty ? new ProgressDisplay({ ...served, ...shown }) : null;
       const pool = new WorkerPool({
         ...served,
         store_url,
@@ -131,6 +130,7 @@ export default command({
         times,
         learn,
         beat: args.beat ?? "output",
+        tells_beats: args.verbose,
         handler,
         kill_grace_ms: grace,
         poll_ms: Math.max(SHORTEST_POLL_MS, args.poll ?? 1_000),
@@ -141,6 +141,7 @@ export default command({
         until_empty: args.until_empty || args.once,
         max_jobs,
       });
+      name(pool.worker_id);
       const signals = endOnSignals(pool, drain_ms, display?.report ?? report);
       try {
         await pool.start();
@@ -155,18 +156,38 @@ export default command({
       if (ended_by !== null && (await whatIsLeft(store, served, null)) !== "nothing") return signalCode(ended_by);
       const { completed, failed, other } = pool.statistics();
       const hint = ends && completed + failed + other === 0 ? await otherQueues(store, served.queues) : null;
-      if (hint !== null && drawn) io.stderr(`lease: ${visible(hint)}\n`);
-      else if (hint !== null) report("info", hint);
+      if (hint !== null) tellHint(hint, drawn ? io : null, report);
       return ends && failed > 0 ? 1 : 0;
     });
   },
 });
+
+/** Null: all. */
+function queuesOf(given: readonly string[]): string[] | null {
+  const queues = given.flatMap((names) => names.split(","));
+  for (const queue of queues) checkName("queue", queue);
+  return queues.includes("*") ? null : queues.length === 0 ? [DEFAULT_QUEUE] : queues;
+}
 
 function timesOf(
   args: Readonly<Record<"interval" | "extension", number | undefined>> & { lease: number | "auto" | undefined },
 ) {
   const lease_ms = args.lease === "auto" ? UNLEARNED_LEASE_MS : args.lease;
   return calibrate({ lease_ms, interval_ms: args.interval, extension_ms: args.extension });
+}
+
+/** As a log in which every line has the worker's name, once it is known. */
+function withName(log: Report): { report: Report; name: (worker: string) => void } {
+  let who: Pick<EventFields, "worker"> = {};
+  return {
+    report: (level, message, about) => log(level, message, { ...who, ...about }),
+    name: (worker) => (who = { worker }),
+  };
+}
+
+function tellHint(hint: string, io: Io | null, report: Report): void {
+  if (io === null) report("info", hint);
+  else io.stderr(`lease: ${visible(hint)}\n`);
 }
 
 /** Nothing was done, perhaps only because the work is elsewhere. */

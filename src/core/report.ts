@@ -1,10 +1,43 @@
 /** What a role has to say while it works. Who listens decides where it goes: a log, a terminal, a test. */
 
 import type { Clock } from "./clock.ts";
+import type { Job } from "./job.ts";
 
 export type Level = "debug" | "info" | "warn" | "error";
 
-export type Report = (level: Level, message: string) => void;
+/** What happened, for programs; a message without one is for people. */
+export type EventName =
+  | "worker_started"
+  | "worker_stopped"
+  | "acquired"
+  | "started"
+  | "beat"
+  | "extended"
+  | "extension_failed"
+  | "lost"
+  | "ended"
+  | "stale"
+  | "recovered"
+  | "swept";
+
+/** What a message is about, as fields of a log. */
+export interface EventFields {
+  event?: EventName;
+  job?: number;
+  attempt?: number;
+  token?: number;
+  queue?: string;
+  worker?: string;
+  [fact: string]: string | number | boolean | null | undefined;
+}
+
+export type Report = (level: Level, message: string, about?: EventFields) => void;
+
+/** As its holder has it, or had it. */
+export function aboutJob({ id, token, queue, state }: Pick<Job, "id" | "token" | "queue" | "state">): EventFields {
+  const holder = state.name === "running" ? { worker: state.holder } : {};
+  return { job: id, attempt: token, token, queue, ...holder };
+}
 
 const SOON = 3;
 const EVERY_MS = 30_000;

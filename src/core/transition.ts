@@ -56,7 +56,7 @@ export interface Change {
   reason: string | null;
   ended: AttemptEnd;
   /** The job as it was: what is remembered of an attempt. */
-  before: Pick<Job, "queue" | "run_at_ms" | "started_at_ms">;
+  before: Pick<Job, "id" | "token" | "queue" | "state" | "run_at_ms" | "started_at_ms">;
 }
 
 export interface Refusal {
@@ -64,8 +64,7 @@ export interface Refusal {
   refused: "expired" | "conflict" | "not_expired" | "wrong_state";
 }
 
-type Subject = Pick<Job, "state" | "token" | "failures" | "result" | "reason" | "settings" | "damaged"> &
-  Change["before"];
+type Subject = Pick<Job, "failures" | "result" | "reason" | "settings" | "damaged"> & Change["before"];
 
 export const MAX_RETRIES_EXCEEDED = "max retries exceeded";
 

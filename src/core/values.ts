@@ -176,6 +176,35 @@ export const KEPT = kind("N|none", text(kept), { from: numeral, words: ["none"] 
 /** `never` is for cancels: nothing is sent. */
 export const GRACE = durationOr("never", "never" as const);
 
+/** When somebody is to be told; null: never because of it. */
+export interface AlertRules {
+  /** A lease that has been over for longer, and that nobody has recovered. */
+  stale_ms: number | null;
+  /** A job that has been pending for longer. */
+  oldest_ms: number | null;
+  /** So many failed for good in the time. */
+  failed: { count: number; within_ms: number } | null;
+}
+
+const ALERTS_PROBLEM = "is not a rule: write stale=5m, oldest=1h, failed=10/1h, or several with commas";
+
+function alertRules(given: string): Parsed<AlertRules> {
+  const rules: AlertRules = { stale_ms: null, oldest_ms: null, failed: null };
+  for (const part of given.split(",")) {
+    const [name, said = ""] = part.trim().split("=", 2);
+    const [, count, time] = /^(?:(\d{1,9})\/)?(.+)$/.exec(said) ?? [];
+    const duration = readDuration(time ?? "");
+    if (!("value" in duration)) return { problem: ALERTS_PROBLEM, about: part };
+    if (name === "failed" && Number(count) > 0) rules.failed = { count: Number(count), within_ms: duration.value };
+    else if (name === "stale" && count === undefined) rules.stale_ms = duration.value;
+    else if (name === "oldest" && count === undefined) rules.oldest_ms = duration.value;
+    else return { problem: ALERTS_PROBLEM, about: part };
+  }
+  return { value: rules };
+}
+
+export const ALERTS = kind("RULES", text(alertRules), { words: ["stale=5m,oldest=1h,failed=10/1h"] });
+
 const BYTE_UNITS: Readonly<Record<string, number>> = { "": 1, k: 2 ** 10, m: 2 ** 20, g: 2 ** 30, t: 2 ** 40 };
 
 /** `4096`, `64k`, `16MiB`, `1g`. */

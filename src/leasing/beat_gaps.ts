@@ -23,3 +23,13 @@ export class BeatGaps {
     return cause === "success" || cause === "exit" ? this.#gaps : null;
   }
 }
+
+/** Calls back at every beat, with the time since the one before. */
+export function tellBeats(heartbeat: Heartbeat, clock: Clock, tell: (gap_ms: number) => void): void {
+  let last_ms = clock.mono_ms();
+  heartbeat.addCallback(() => {
+    const now_ms = clock.mono_ms();
+    tell(Math.round(now_ms - last_ms));
+    last_ms = now_ms;
+  });
+}

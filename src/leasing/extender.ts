@@ -28,6 +28,7 @@ export interface LeaseExtenderOptions {
   /** How long an extension may wait for others to share a commit with. */
   within_ms?: number;
   onLost?: (lease: Lease, reason: "expired" | "conflict") => void;
+  onExtended?: (lease: Lease) => void;
   /** `grace`: what the cancel says of it; null: nothing. */
   onCancel?: (lease: Lease, grace: Grace | null) => void;
   /** Every failed extension; `in_a_row` counts them. */
@@ -216,6 +217,7 @@ export class LeaseExtender {
     }
     this.#counts.extended += 1;
     attachment.failures = 0;
+    this.#options.onExtended?.(attachment.lease);
     attachment.due_ms = sent_ms + this.#intervalOf(attachment);
     if (answer.cancel_requested) this.#options.onCancel?.(attachment.lease, answer.grace ?? null);
     this.#consider(attachment);

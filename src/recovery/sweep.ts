@@ -8,7 +8,7 @@ import { isSettledWithin, JUMP_TRUST_MS } from "../core/clock.ts";
 import type { Clock, MachineTime, Random } from "../core/clock.ts";
 import { errorText, isStoreTrouble, LeaseError } from "../core/errors.ts";
 import type { LogChunk, SweepCounts, WorkerRecord } from "../core/records.ts";
-import { RepeatedTrouble } from "../core/report.ts";
+import { RepeatedTrouble, aboutJob, type EventFields } from "../core/report.ts";
 import { isRefusal, transition, type Change } from "../core/transition.ts";
 import { host, isProvenDead, machineTime, processText } from "../platform/machine.ts";
 import type { ExpiredLease } from "../store/queries.ts";
@@ -185,7 +185,11 @@ export class RecoverySweep {
     if (requests.length === 0) return;
     try {
       const answers = await this.#options.store.recover(requests);
-      for (const [index, request] of requests.entries()) if (answers[index] === "recovered") count(counts, request);
+      for (const [index, request] of requests.entries()) {
+        if (answers[index] !== "recovered") continue;
+        count(counts, request);
+        this.#options.report("info", recoveredText(request), aboutRecovery(request));
+      }
     } catch (error) {
       // Not about any of them: the others would only wait as long for the same answer.
       if (isStoreTrouble(error)) throw error;
@@ -222,7 +226,7 @@ export class RecoverySweep {
     const told = `job ${id}: ${text}`;
     if (this.#told.has(`${token} ${told}`)) return;
     this.#told.add(`${token} ${told}`);
-    this.#options.report("error", told);
+    this.#options.report("error", told, { job: id, attempt: token, token });
   }
 
   #decide(lease: ExpiredLease, now_ms: number, checkpoints: boolean): RecoverRequest | null {
@@ -254,6 +258,7 @@ export class RecoverySweep {
     this.#statistics.total_recovered += counts.recovered;
     this.#statistics.total_failed += counts.failed;
     this.#statistics.last_scan = counts;
+    this.#options.report("debug", `swept: ${counts.expired_found} expired`, { event: "swept", ...counts });
   }
 }
 
@@ -315,6 +320,15 @@ function count(counts: SweepCounts, { change, audit }: RecoverRequest): void {
   else if (change.state.name === "cancelled") counts.cancelled += 1;
   else counts.recovered += 1;
   if (audit !== null) counts.checkpoints_created += 1;
+}
+
+function recoveredText({ id, change: { state, ended, before } }: RecoverRequest): string {
+  const whose = before.state.name === "running" ? ` of worker ${before.state.holder}` : "";
+  return `job ${id}: attempt ${before.token}${whose} is over (${ended.error}), now ${state.name}`;
+}
+
+function aboutRecovery({ change: { state, ended, before } }: RecoverRequest): EventFields {
+  return { event: "recovered", ...aboutJob(before), cause: ended.cause, state: state.name };
 }
 
 function noCounts(): SweepCounts {

@@ -12,10 +12,10 @@ import { every, type Clock } from "../core/clock.ts";
 import { errorText, EXIT_CODES } from "../core/errors.ts";
 import type { Beat, Grace } from "../core/job.ts";
 import type { ProcessIdentity } from "../core/records.ts";
-import { RepeatedTrouble, type Level, type Report } from "../core/report.ts";
+import { RepeatedTrouble, type Report } from "../core/report.ts";
 import { fenceMargin } from "../core/silence.ts";
 import type { AttemptEnd } from "../core/transition.ts";
-import { BeatGaps } from "../leasing/beat_gaps.ts";
+import { BeatGaps, tellBeats } from "../leasing/beat_gaps.ts";
 import { LeaseExtender, type Attached, type JobNote } from "../leasing/extender.ts";
 import { Heartbeat } from "../leasing/heartbeat.ts";
 import type { Lease } from "../leasing/lease.ts";
@@ -33,8 +33,9 @@ import { ProgramRun, type JobRun, type Outcome, type StopReason } from "../runne
 import type { Scratch } from "../runner/scratch.ts";
 import { runHandler, type Handling } from "./in_process.ts";
 import type { LogFlusher } from "./log_flusher.ts";
-import { extensionText, silenceWarning, stoppedText } from "./messages.ts";
+import { silenceWarning, stoppedText } from "./messages.ts";
 import { programOf } from "./program.ts";
+import { Voice } from "./voice.ts";
 import { writeWhileLeased } from "./store_trouble.ts";
 
 /** What a worker is told that is the same for all its attempts. */
@@ -54,6 +55,8 @@ export interface AttemptOptions {
   extend_within_ms?: number;
   /** For jobs that set none. */
   beat?: Beat;
+  /** Whoever reads the reports wants to hear of every beat. */
+  tells_beats?: boolean;
   /** The lease of jobs that set none is learned. */
   learn?: boolean;
   /** This process has no children but its jobs, and may become the parent of what those leave behind. */
@@ -103,7 +106,7 @@ export class Attempt {
   readonly #log: ReturnType<LogFlusher["add"]>;
   readonly #tail = new Tail();
   readonly #lines: Record<Stream, LineCounter> = { stdout: new LineCounter(), stderr: new LineCounter() };
-  readonly #extension_trouble: RepeatedTrouble;
+  readonly #voice: Voice;
   #file: LogFile | null = null;
   #run: JobRun | null = null;
   #silence: SilenceWatch | null = null;
@@ -121,12 +124,14 @@ export class Attempt {
     this.lease = lease;
     this.#options = options;
     this.#owner = owner;
+    this.#voice = new Voice(options.report, lease, clock);
     this.#beat = settings.beat ?? beat;
     this.#times = extensionOf(lease.lease_ms, settings, options.times);
-    this.#heartbeat = new Heartbeat(clock, (error) => this.#say("error", `a callback failed: ${error}`));
+    this.#heartbeat = new Heartbeat(clock, (error) => this.#voice.say("error", `a callback failed: ${error}`));
     const learned = (settings.lease_ms ?? (learn ? "auto" : null)) === "auto";
     this.#gaps = learned ? new BeatGaps(this.#heartbeat, clock) : null;
-    this.#extension_trouble = new RepeatedTrouble(clock);
+    if (options.tells_beats === true)
+      tellBeats(this.#heartbeat, clock, (gap_ms) => this.#voice.tell("beat", { gap_ms }));
     this.#capture = new LogCapture(settings.log_limit_bytes);
     this.#log = owner.logs.add(lease, this.#capture, () => this.#heartbeat.beats);
     this.ended = this.#clearLeftovers()
@@ -159,10 +164,10 @@ export class Attempt {
     this.lease.cancel_requested = true;
     // It hears of it by `lease beat`, and goes on under its lease until it ends by itself; one that has not begun never does.
     if (grace === "never" && this.#run !== null) {
-      if (first) this.#say("info", "cancel requested; its grace is never, so it is left to end by itself");
+      if (first) this.#voice.say("info", "cancel requested; its grace is never, so it is left to end by itself");
       return this.#run.tell?.({ cause: "cancelled", why: "cancelled" });
     }
-    if (first) this.#say("info", "cancel requested, stopping it");
+    if (first) this.#voice.say("info", "cancel requested, stopping it");
     this.#stopFor("cancelled", "cancelled", forcedGrace(grace));
   }
 
@@ -197,7 +202,7 @@ export class Attempt {
     const { survivors } = await killLeftovers(leftovers, search, clock);
     if (survivors.length === 0) return;
     const why = `${survivors.map(processText).join(", ")} of an earlier attempt can't be killed`;
-    this.#say("error", `${why}: not run here while it lives`);
+    this.#voice.say("error", `${why}: not run here while it lives`);
     this.#stop ??= { cause: "returned", why, pause_ms: SURVIVORS_PAUSE_MS };
   }
 
@@ -217,20 +222,21 @@ export class Attempt {
     return runHandler(handling, { lease, manager, heartbeat: this.#heartbeat, tell }, this.#options.clock, {
       begun: () => this.#begun(),
       printed: (stream, bytes) => void this.#printed(stream, bytes),
-      warn: (text) => this.#say("warn", text),
+      warn: (text) => this.#voice.say("warn", text),
     });
   }
 
   #startProgram(): JobRun {
     const { clock, log_dir = null } = this.#options;
     const program = programOf(this.lease, this.#options, this.#owner);
-    const unwritable = (error: unknown) => this.#say("warn", `its log file can't be written: ${errorText(error)}`);
+    const unwritable = (error: unknown) =>
+      this.#voice.say("warn", `its log file can't be written: ${errorText(error)}`);
     const { id, token } = this.lease.job;
     if (log_dir !== null) this.#file = new LogFile(log_dir, id, token, program.argv, unwritable);
     return new ProgramRun(program, clock, {
       started: (pid, fence) => this.#started(pid, fence),
       printed: (stream, bytes) => this.#printed(stream, bytes),
-      warn: (text) => this.#say("warn", text),
+      warn: (text) => this.#voice.say("warn", text),
     });
   }
 
@@ -249,14 +255,15 @@ export class Attempt {
       extension_ms,
       within_ms: this.#options.extend_within_ms ?? 0,
       onLost: (_lease, reason) => this.#lose(reason),
+      onExtended: () => this.#voice.tell("extended"),
       onCancel: (_lease, grace) => this.cancel(grace),
-      onFailure: (_lease, error, in_a_row) => this.#extensionFailed(error, in_a_row),
+      onFailure: (_lease, error, in_a_row) => this.#voice.extensionFailed(error, in_a_row),
     });
     this.#extending = extender.attach(lease, heartbeat);
     const silence = new SilenceWatch(
       { lease, heartbeat, manager, clock, timeout_ms, extension_ms, grace_ms },
       {
-        halfSilent: () => this.#say("warn", silenceWarning(lease, silence, heartbeat.elapsed(), this.#beat)),
+        halfSilent: () => this.#voice.say("warn", silenceWarning(lease, silence, heartbeat.elapsed(), this.#beat)),
         stop: (cause) => {
           const silent_ms = heartbeat.elapsed();
           this.#stopFor(
@@ -312,10 +319,11 @@ export class Attempt {
       },
       givesUp: () => this.#owner.givesUpSettles(),
       failed: (error) => {
-        if (trouble.tellNow()) this.#say("warn", `its end could not be written, trying again: ${errorText(error)}`);
+        if (trouble.tellNow())
+          this.#voice.say("warn", `its end could not be written, trying again: ${errorText(error)}`);
       },
     });
-    if (release.status === "stale") this.#say("warn", "its result came too late and is kept as a stale checkpoint");
+    if (release.status === "stale") this.#voice.stale();
     return release;
   }
 
@@ -335,6 +343,7 @@ export class Attempt {
   }
 
   #begun(): void {
+    this.#voice.tell("started", { pid: this.#process?.pid ?? null });
     this.#heartbeat.beat(0);
     if (this.#beat !== "timer") return;
     this.#cancelTimers.push(every(this.#options.clock, this.#times.interval_ms, () => this.#heartbeat.beat()));
@@ -347,7 +356,7 @@ export class Attempt {
     const name = leftoverName(this.#owner.store_id, lease.job.id, lease.token);
     const confirm = () => enforcer.confirm(name, culprit, lease.remaining() - fenceMargin(lease.lease_ms) / 2);
     if (!confirm())
-      this.#say("warn", "nobody could stop it if this worker were frozen: there is no /bin/sh, or no room");
+      this.#voice.say("warn", "nobody could stop it if this worker were frozen: there is no /bin/sh, or no room");
     lease.onExtended = confirm;
     this.#cancelTimers.push(() => {
       lease.onExtended = () => {};
@@ -376,7 +385,7 @@ export class Attempt {
 
   /** Somebody else may start the job any moment: no asking, no grace. */
   #lose(why: string): void {
-    if (this.#stop?.cause !== "lost") this.#say("error", `lost its lease (${why}); killing it`);
+    if (this.#stop?.cause !== "lost") this.#voice.lost(why);
     this.#stop = { cause: "lost", why: `lease lost: ${why}` };
     this.#stopWatching();
     this.#run?.kill(this.#stop);
@@ -386,15 +395,5 @@ export class Attempt {
     for (const cancel of this.#cancelTimers) cancel();
     this.#extending?.();
     this.#silence?.end();
-  }
-
-  #extensionFailed(error: unknown, in_a_row: number): void {
-    if (in_a_row === 1) this.#extension_trouble.over();
-    if (!this.#extension_trouble.tellNow()) return;
-    this.#say(...extensionText(error, in_a_row));
-  }
-
-  #say(level: Level, text: string): void {
-    this.#options.report(level, `job ${this.lease.job.id}: ${text}`);
   }
 }

@@ -4,11 +4,11 @@
  */
 
 import { LeaseError, errorText } from "../core/errors.ts";
-import type { Report } from "../core/report.ts";
+import { aboutJob, type Report } from "../core/report.ts";
 import type { Lease } from "../leasing/lease.ts";
 import type { Release } from "../leasing/manager.ts";
 import type { Store } from "../store/store.ts";
-import { settledText } from "./messages.ts";
+import { aboutEnd, settledText } from "./messages.ts";
 import type { SlotRecord } from "./slots.ts";
 
 export class InFlightSettles {
@@ -33,11 +33,15 @@ export class InFlightSettles {
       const release = await settle;
       this.#count(release, slot);
       const said = settledText(lease, release);
-      if (said !== null) this.#report(...said);
+      if (said !== null) this.#report(...said, aboutEnd(lease, release));
       return release;
     } catch (error) {
       this.#unwritten.set(lease.job.id, error);
-      this.#report("error", `job ${lease.job.id}: its end could not be written: ${errorText(error)}`);
+      this.#report(
+        "error",
+        `job ${lease.job.id}: its end could not be written: ${errorText(error)}`,
+        aboutJob(lease.job),
+      );
       return null;
     } finally {
       this.#size -= 1;

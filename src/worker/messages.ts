@@ -2,8 +2,9 @@
 
 import { formatDuration } from "../core/duration.ts";
 import { errorText } from "../core/errors.ts";
+import { elapsed } from "../core/history.ts";
 import type { Beat } from "../core/job.ts";
-import type { Level } from "../core/report.ts";
+import { aboutJob, type EventFields, type Level } from "../core/report.ts";
 import { FAILURES_REPORTED } from "../leasing/extender.ts";
 import type { Lease } from "../leasing/lease.ts";
 import type { Release } from "../leasing/manager.ts";
@@ -73,3 +74,36 @@ export function settledText(lease: Lease, release: Release): [Level, string] | n
       return [ended?.error === NOT_STARTED.error ? "debug" : "info", `${job}: back in the queue: ${ended?.error}`];
   }
 }
+
+/** The same for programs. */
+export function aboutEnd({ job }: Lease, release: Release): EventFields {
+  if (release.status !== "applied") return aboutJob(job);
+  const { state, ended } = release.change;
+  const started_at_ms = job.started_at_ms ?? release.decided_at_ms;
+  return {
+    event: "ended",
+    ...aboutJob(job),
+    state: state.name,
+    cause: ended.cause,
+    exit_code: ended.exit_code,
+    error: ended.error,
+    beats: ended.beats,
+    run_ms: elapsed(started_at_ms, release.decided_at_ms),
+  };
+}
+
+export function aboutGrant({ job }: Lease): EventFields {
+  const wait_ms = job.token === 1 ? elapsed(job.run_at_ms, job.started_at_ms ?? job.run_at_ms) : null;
+  return { event: "acquired", ...aboutJob(job), wait_ms };
+}
+
+export function workerEvent(
+  event: "worker_started" | "worker_stopped",
+  worker: string,
+  more: EventFields,
+): LoggedEvent {
+  const what = event === "worker_started" ? "serves" : "has ended";
+  return ["debug", `worker ${worker} ${what}`, { event, worker, ...more }];
+}
+
+type LoggedEvent = [Level, string, EventFields];

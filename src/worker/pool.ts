@@ -28,6 +28,7 @@ import { Attempt, type AttemptOptions, type AttemptOwner } from "./attempt.ts";
 import { CancelWatch } from "./cancel_watch.ts";
 import { InFlightSettles } from "./in_flight_settles.ts";
 import { LogFlusher } from "./log_flusher.ts";
+import { aboutGrant, workerEvent } from "./messages.ts";
 import { preempt } from "./preempt.ts";
 import { putAway } from "./put_away.ts";
 import { Registration } from "./registration.ts";
@@ -147,6 +148,8 @@ export class WorkerPool {
     // Told to stop in the meantime.
     if (!this.#enter("working")) return this.#endIfDone();
     if (this.#options.handling === undefined) this.#owner.scratch.folder();
+    const serves = { slots: this.#slots.total, queues: this.#options.queues?.join(",") ?? "*" };
+    this.#options.report(...workerEvent("worker_started", this.worker_id, serves));
     this.#cancelTimers.push(this.#options.store.onReplaced((error) => this.#fence(error)));
     this.#wakeups.listen();
     // What it recovers it hears of from nobody else.
@@ -263,6 +266,7 @@ export class WorkerPool {
     this.#store_trouble.over();
     this.#jobs_left -= leases.length;
     for (const lease of leases) {
+      this.#options.report("debug", `job ${lease.job.id}: acquired`, aboutGrant(lease));
       if (this.#running.size < this.#slots.total) this.#begin(lease);
       else this.#acquire_ahead.add(lease);
     }
@@ -378,6 +382,7 @@ export class WorkerPool {
     // Its record only tells people; a worker that has done its work has not failed because of it.
     if (held === null) await this.#registration.end().catch(() => {});
     else this.#registration.leave();
+    this.#options.report(...workerEvent("worker_stopped", this.worker_id, this.#settles.totals));
     const why = this.#fenced ?? error ?? held;
     if (why === null) this.#finish.resolve();
     else this.#finish.reject(why);

@@ -1,6 +1,6 @@
 /** Makes room for urgent work: the least urgent running job goes back to the queue. */
 
-import type { Report } from "../core/report.ts";
+import { aboutJob, type Report } from "../core/report.ts";
 import type { Store } from "../store/store.ts";
 import type { Attempt } from "./attempt.ts";
 import type { Served } from "./until_empty.ts";
@@ -24,7 +24,7 @@ export async function preempt(
     if (lowest === null || attempt.lease.job.priority < lowest.lease.job.priority) lowest = attempt;
   }
   if (lowest === null || lowest.stopping || next.priority - lowest.lease.job.priority < PRIORITY_GAP) return;
-  options.report("info", `job ${lowest.lease.job.id}: gives way to more urgent work`);
+  options.report("info", `job ${lowest.lease.job.id}: gives way to more urgent work`, aboutJob(lowest.lease.job));
   lowest.giveBack(grace_ms);
 }
 

@@ -25,8 +25,14 @@ interface Event {
   time: string;
   level: string;
   role: string;
+  event: string | null;
   message: string;
+  job: number | null;
+  worker: string | null;
+  [field: string]: unknown;
 }
+
+const FIELDS = ["schema", "time", "level", "role", "event", "message", "job", "attempt", "token", "queue", "worker"];
 
 function eventsOf(stderr: string): Event[] {
   expect(stderr).toEndWith("\n");
@@ -68,7 +74,7 @@ describe("in a pipe", () => {
       const { stderr } = await (await withJobs()).lease(...WORK, "--color", color, "--log-format", "pretty");
       const lines = stderr.trimEnd().split("\n");
       expect(lines.pop()).toStartWith("1 done, 1 failed");
-      expect(lines).toHaveLength(2);
+      expect(lines.filter((line) => / job \d: (completed|failed)/.test(line))).toHaveLength(2);
       for (const line of lines) expect(line).toMatch(PLAIN_LINE);
     }
   });
@@ -85,20 +91,51 @@ describe("as JSON", () => {
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
     const events = eventsOf(stderr);
     for (const event of events) {
-      expect(Object.keys(event)).toEqual(["schema", "time", "level", "role", "message"]);
+      expect(Object.keys(event).slice(0, FIELDS.length)).toEqual(FIELDS);
       expect(event).toMatchObject({ schema: 1, role: "worker" });
       expect(event.time).toBe(new Date(event.time).toISOString());
     }
-    expect(events.map(({ level }) => level)).toEqual(["debug", "warn", "info"]);
-    expect(events[1]?.message).toContain(`_folder_ at 100%s ${NASTY}`);
-    expect(events[2]?.message).toStartWith("1 done, 1 failed");
+    const ended = events.filter(({ event }) => event === "ended");
+    expect(ended.map(({ level, job, state, cause }) => [level, job, state, cause])).toEqual([
+      ["info", 1, "completed", "success"],
+      ["warn", 2, "failed", "not_found"],
+    ]);
+    expect(ended[1]?.message).toContain(`_folder_ at 100%s ${NASTY}`);
+    expect(events.find(({ message }) => message.startsWith("1 done, 1 failed"))).toMatchObject({ job: null });
+  });
+
+  test("each step of a job is an event with its fields, and so are start and stop of the worker", async () => {
+    const own = newPlace();
+    await own.enqueue("-q", "mail", "--", "sh", "-c", "echo one; sleep 0.3; echo two");
+    const work = ["worker", "-q", "mail", "--until-empty", "--lease", "1s", "--interval", "100ms"];
+    const { stderr } = await own.lease(...work, "-v", "--log-format", "json");
+    const events = eventsOf(stderr).filter(({ event }) => event !== null);
+    const worker = events[0]?.worker;
+    expect(worker).toBeString();
+    const names = ["worker_started", "acquired", "started", "beat", "extended", "ended", "worker_stopped"];
+    expect([...new Set(events.map(({ event }) => event))].filter((name) => names.includes(name ?? ""))).toEqual(names);
+    for (const event of events) expect(event.worker).toBe(worker as string);
+    const steps = events.filter(({ job }) => job !== null);
+    for (const step of steps) expect(step).toMatchObject({ job: 1, attempt: 1, token: 1, queue: "mail" });
+    expect(events.find(({ event }) => event === "acquired")?.["wait_ms"]).toBeNumber();
+    expect(events.find(({ event }) => event === "ended")?.["run_ms"]).toBeGreaterThanOrEqual(300);
+  });
+
+  test("a recovery names the job and the worker that had it", async () => {
+    const own = newPlace();
+    const id = await own.enqueue("--", "sh", "-c", "kill -9 $PPID");
+    await own.lease("worker", "--once", "--no-sweep", "--name", "first");
+    const { stderr } = await own.lease("watchdog", "--once", "--log-format", "json");
+    const recovered = eventsOf(stderr).find(({ event }) => event === "recovered");
+    expect(recovered).toMatchObject({ level: "info", job: id, attempt: 1, token: 1, queue: "default", cause: "lost" });
+    expect(recovered?.message).toContain(`of worker ${String(recovered?.worker)}`);
   });
 
   test("it is the same at a terminal", async () => {
     await place.lease("retry", "2");
     const { screen } = await inTerminal(place, [...WORK, "--log-format=json"]);
     expect(screen).not.toContain(ESCAPE);
-    expect(eventsOf(screen).map(({ level }) => level)).toEqual(["warn", "info"]);
+    expect(eventsOf(screen).filter(({ event }) => event === "ended")).toMatchObject([{ level: "warn", job: 2 }]);
   });
 
   test("a variable or lease.toml asks for it as well, and the flag decides", async () => {
@@ -106,10 +143,10 @@ describe("as JSON", () => {
       await place.lease("retry", "1");
       return (await place.leaseWith({ env }, ...WORK, ...args)).stderr;
     };
-    expect(eventsOf(await work({ LEASE_WORKER_LOG_FORMAT: "json" }))).toHaveLength(2);
+    expect(eventsOf(await work({ LEASE_WORKER_LOG_FORMAT: "json" })).length).toBeGreaterThan(2);
     const toml = join(place.folder, "json.toml");
     writeFileSync(toml, '[worker]\nlog_format = "json"\n', { mode: 0o600 });
-    expect(eventsOf(await work({ LEASE_CONFIG: toml }))).toHaveLength(2);
+    expect(eventsOf(await work({ LEASE_CONFIG: toml })).length).toBeGreaterThan(2);
     expect(await work({ LEASE_CONFIG: toml }, "--log-format", "pretty")).toMatch(PLAIN_LINE);
   });
 
@@ -127,7 +164,7 @@ describe("as JSON", () => {
     const own = newPlace();
     await own.enqueue("-q", "mail", "--", "true");
     const { stderr } = await own.lease(...WORK, "--log-format", "json");
-    expect(eventsOf(stderr).map(({ message }) => message)).toEqual([expect.stringContaining("jobs wait in mail (1)")]);
+    expect(eventsOf(stderr).at(-1)?.message).toContain("jobs wait in mail (1)");
   });
 
   test("a watchdog has it too", async () => {

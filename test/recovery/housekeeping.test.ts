@@ -5,6 +5,7 @@ import { LogCapture } from "../../src/runner/log/capture.ts";
 import { benchTest as test, LEASE_MS, type Bench } from "../leasing/fixture.ts";
 import { end } from "../support/jobs.ts";
 import { SWEEP_GRACE_MS, sweepOf } from "./sweeps.ts";
+import { textsFor } from "../support/reports.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -23,7 +24,7 @@ describe("a sweep", () => {
     await sweepOf(b).scan();
     expect(await b.store.jobs([old])).not.toEqual([null]);
     const said: string[] = [];
-    await sweepOf(b, { prune_ms: DAY_MS, report: (_level, text) => said.push(text) }).scan();
+    await sweepOf(b, { prune_ms: DAY_MS, report: textsFor(said) }).scan();
     const left = await b.store.jobs([old, young, waiting]);
     expect(left.map((job) => job?.id ?? null)).toEqual([null, young, waiting]);
     expect(said).toEqual(["deleted 1 finished job"]);

@@ -5,6 +5,7 @@ import { groupLives } from "../../src/runner/group.ts";
 import { benchTest as test, intercept, LEASE_MS, type Bench } from "../leasing/fixture.ts";
 import { end } from "../support/jobs.ts";
 import { ALIVE, counted, DEAD, register, SWEEP_GRACE_MS, sweepOf } from "./sweeps.ts";
+import { linesFor } from "../support/reports.ts";
 
 const EXPIRED_MS = LEASE_MS + SWEEP_GRACE_MS + 1;
 
@@ -116,11 +117,14 @@ describe("a job whose worker died", () => {
     const reports: string[] = [];
     await register(b, "w1", DEAD);
     const { job } = await b.granted();
-    const sweep = sweepOf(b, { report: (level, text) => reports.push(`${level}: ${text}`) });
+    const sweep = sweepOf(b, { report: linesFor(reports) });
     expect(await sweep.scan()).toEqual(counted({ expired_found: 1, recovered: 1, checkpoints_created: 1 }));
     expect(await b.job(job.id)).toMatchObject({ state: { name: "pending" }, result: { cause: "lost" } });
     expect(await b.store.workers()).toMatchObject([{ id: "w1", ended: "dead", stopped_at_ms: b.clock.wall_ms() }]);
-    expect(reports).toEqual(["warn: worker w1 died without a word"]);
+    expect(reports).toEqual([
+      "info: job 1: attempt 1 of worker w1 is over (the worker died), now pending",
+      "warn: worker w1 died without a word",
+    ]);
   });
 
   test("in an earlier life of this machine is given back at once", async (b) => {

@@ -4,6 +4,7 @@ import { describe, expect } from "bun:test";
 import { Registration } from "../../src/worker/registration.ts";
 import { benchTest as test, LEASE_MS } from "../leasing/fixture.ts";
 import { counted, DEAD, EVERY_MS, register, SWEEP_GRACE_MS, sweepOf } from "./sweeps.ts";
+import { textsFor } from "../support/reports.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -11,7 +12,7 @@ describe("a sweep after the clock was set ahead", () => {
   test("leaves leases alone that seem over, and takes them an interval later", async (b) => {
     const { job } = await b.granted();
     const said: string[] = [];
-    const sweep = sweepOf(b, { report: (_level, text) => said.push(text) });
+    const sweep = sweepOf(b, { report: textsFor(said) });
     await sweep.scan();
     b.clock.jumpWall(HOUR_MS);
     expect(await sweep.scan()).toEqual(counted({}));

@@ -18,6 +18,7 @@ import { Scratch } from "../../src/runner/scratch.ts";
 import type { Store } from "../../src/store/store.ts";
 import { Bench, intercept, LEASE_MS } from "../leasing/fixture.ts";
 import type { JobOverrides } from "../support/jobs.ts";
+import { linesFor } from "../support/reports.ts";
 
 /** Tells when something was printed: output arrives in its own time. */
 class ListeningFlusher extends LogFlusher {
@@ -94,7 +95,7 @@ export class AttemptBench extends Bench {
     const logs = new ListeningFlusher(manager.store, this.clock);
     const all: AttemptOptions = {
       clock: this.clock,
-      report: (level, text) => this.reports.push(`${level}: ${text}`),
+      report: linesFor(this.reports),
       store_url: this.path,
       times: calibrate({ lease_ms: LEASE_MS }),
       kill_grace_ms: 10_000,

@@ -12,6 +12,7 @@ import { openSqlite } from "../../src/store/sqlite/open.ts";
 import type { Store } from "../../src/store/store.ts";
 import { temporaryFolder } from "../leasing/fixture.ts";
 import { newJob, type JobOverrides } from "../support/jobs.ts";
+import { linesFor } from "../support/reports.ts";
 
 /** Failures are retried almost at once. */
 const SOON = { first_ms: 10, factor: 1, max_ms: 10, jitter: 0 };
@@ -48,7 +49,7 @@ export class PoolBench {
       store: this.store,
       clock: systemClock,
       random: systemRandom,
-      report: (level, text) => this.reports.push(`${level}: ${text}`),
+      report: linesFor(this.reports),
       store_url: this.path,
       version: "0",
       name: null,
