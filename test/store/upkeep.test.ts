@@ -187,7 +187,7 @@ describe("diagnose", () => {
     await store.close();
     const file = openSync(path, "r+");
     const pages = statSync(path).size / 4096;
-    for (let page = 20; page < pages; page += step) writeSync(file, Buffer.alloc(2_000, 0xa5), 0, 2_000, page * 4096);
+    for (let page = 40; page < pages; page += step) writeSync(file, Buffer.alloc(2_000, 0xa5), 0, 2_000, page * 4096);
     closeSync(file);
     store = await openSqlite(path, { clock: systemClock, random: systemRandom });
   }

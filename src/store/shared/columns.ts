@@ -14,6 +14,12 @@ export const LONGEST_LEASE_MS = 2 ** 50;
 /** What the smallest integer of any engine holds. A grant never counts beyond it, and no job that can be read has it. */
 export const MOST_GRANTS = 2 ** 31 - 1;
 
+/** A figure that one more is added to. From elsewhere it may be any number, and a sum that does not fit fails the commit. */
+export function bounded(figure: string, greater: "max" | "greatest" = "max"): string {
+  const lesser = greater === "max" ? "min" : "least";
+  return `${greater}(-${Number.MAX_SAFE_INTEGER}, ${lesser}(${Number.MAX_SAFE_INTEGER}, ${figure}))`;
+}
+
 export function leaseColumn(settings: JobSettings): Int {
   return settings.lease_ms === "auto" ? LEASE_AUTO : settings.lease_ms;
 }

@@ -3,6 +3,7 @@
 import type { HistoryPoint } from "../../core/history.ts";
 import type { QueueCount } from "../../core/records.ts";
 import type { SqlRow } from "../../platform/platform.ts";
+import { bounded } from "./columns.ts";
 
 export type Figure = Exclude<keyof HistoryPoint, "at_ms" | "queue">;
 
@@ -33,7 +34,7 @@ export const aggregated = (as: (sql: string) => string = (sql) => sql): string =
 export const added = (greater: "max" | "greatest"): string =>
   FIGURES.map((figure) => {
     const [before, more] = [`history.${figure}`, `excluded.${figure}`];
-    return `${figure} = ${isMaximum(figure) ? `${greater}(${before}, ${more})` : `${before} + ${more}`}`;
+    return `${figure} = ${isMaximum(figure) ? `${greater}(${before}, ${more})` : `${bounded(before, greater)} + ${more}`}`;
   }).join(", ");
 
 export function emptyPoint(at_ms: number, queue: string): HistoryPoint {

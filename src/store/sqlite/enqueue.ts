@@ -4,7 +4,7 @@ import { checkNewJob } from "../../core/check_job.ts";
 import { LeaseError } from "../../core/errors.ts";
 import type { JobSettings, NewJob, StateName } from "../../core/job.ts";
 import type { SqlValue } from "../../platform/platform.ts";
-import { isBlocked, settingsColumn } from "../shared/columns.ts";
+import { bounded, isBlocked, settingsColumn } from "../shared/columns.ts";
 import { replaces } from "../shared/verdicts.ts";
 import type { BulkEnqueued, DoneState, Enqueued } from "../store.ts";
 import { cancelWaiting } from "./cancel.ts";
@@ -48,7 +48,7 @@ const ROWS = 100;
 
 const COUNT_BY_HAND = "UPDATE counting SET by_hand = ?1";
 const ADD_COUNTED = `INSERT INTO tallies (queue, state, retries, count) VALUES (?1, ?2, 0, ?3)
-  ON CONFLICT DO UPDATE SET count = count + ?3`;
+  ON CONFLICT DO UPDATE SET count = ${bounded("count")} + ?3`;
 
 /** One statement for `ROWS` jobs; `row` answers the placeholders of each. */
 function insertRows(row: (one: string, index: number) => string): string {

@@ -17,6 +17,7 @@ import {
 import type { HistoryPoint, QueueTotal } from "../../core/history.ts";
 import { isFinished } from "../../core/job.ts";
 import type { HistoryQuery } from "../queries.ts";
+import { bounded } from "../shared/columns.ts";
 import { FIGURES, FIGURE_COLUMNS, added, aggregated, emptyPoint, toPoint } from "../shared/history.ts";
 import type { SettleRequest } from "../store.ts";
 import type { Database } from "./open.ts";
@@ -116,7 +117,7 @@ export function noteCancelled(db: Database, queue: string, now_ms: number): void
 const WRITE_POINT = `INSERT INTO history (span_ms, at_ms, queue, ${FIGURE_COLUMNS})
   VALUES (${MINUTE_MS}, ?, ?, ${FIGURES.map(() => "?").join(", ")}) ON CONFLICT DO UPDATE SET ${added("max")}`;
 const WRITE_TOTAL = `INSERT INTO totals (queue, name, label, count, sum_ms) VALUES (?1, ?2, ?3, ?4, ?5)
-  ON CONFLICT DO UPDATE SET count = count + ?4, sum_ms = sum_ms + ?5`;
+  ON CONFLICT DO UPDATE SET count = ${bounded("count")} + ?4, sum_ms = ${bounded("sum_ms")} + ?5`;
 
 /** At the end of a commit. */
 export function writeNoted(db: Database): void {

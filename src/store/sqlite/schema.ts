@@ -8,6 +8,7 @@
 
 import { LeaseError, assert } from "../../core/errors.ts";
 import type { SqlDatabase } from "../../platform/platform.ts";
+import { bounded } from "../shared/columns.ts";
 import { APPLICATION_ID, SCHEMA_VERSION } from "./quick_enqueue.ts";
 import { rollback } from "./writer.ts";
 
@@ -147,9 +148,9 @@ ALTER TABLE workers ADD COLUMN commands_only INTEGER NOT NULL DEFAULT 0;
 /** Which tally a job in `row` belongs to besides that of all: of the ended by their retries, of others whether they ran. */
 const retriesOf = (row: string) => `iif(${row}.finished_at_ms IS NULL, min(${row}.token, 1), max(${row}.token - 1, 0))`;
 const addTo = (row: string, state: string, retries: string) =>
-  `INSERT INTO tallies VALUES (${row}.queue, ${state}, ${retries}, 1) ON CONFLICT DO UPDATE SET count = count + 1`;
+  `INSERT INTO tallies VALUES (${row}.queue, ${state}, ${retries}, 1) ON CONFLICT DO UPDATE SET count = ${bounded("count")} + 1`;
 const takeFrom = (row: string, state: string, retries: string) =>
-  `UPDATE tallies SET count = count - 1 WHERE queue = ${row}.queue AND state = ${state} AND retries = ${retries}`;
+  `UPDATE tallies SET count = ${bounded("count")} - 1 WHERE queue = ${row}.queue AND state = ${state} AND retries = ${retries}`;
 
 /**
  * Counts of every state, at a cost that neither acquire nor settle feels: kept are all jobs of a queue, and of them
@@ -171,7 +172,7 @@ DROP TRIGGER jobs_gone;
 CREATE TRIGGER jobs_added AFTER INSERT ON jobs WHEN (SELECT by_hand FROM counting) IS NOT 1 BEGIN
   ${addTo("new", "'all'", "0")};
   INSERT INTO tallies SELECT new.queue, new.state, ${retriesOf("new")}, 1 WHERE new.state NOT IN ('pending', 'running')
-    ON CONFLICT DO UPDATE SET count = count + 1;
+    ON CONFLICT DO UPDATE SET count = ${bounded("count")} + 1;
 END;
 CREATE TRIGGER jobs_counted AFTER UPDATE OF state, queue ON jobs
   WHEN new.finished_at_ms IS NOT NULL OR new.state IN ('scheduled', 'blocked') BEGIN

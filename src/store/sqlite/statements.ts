@@ -5,7 +5,7 @@
 
 import { UNLEARNED_LEASE_MS } from "../../core/learning.ts";
 import { SHAPES } from "../copy/transfer.ts";
-import { LONGEST_LEASE_MS, MOST_GRANTS } from "../shared/columns.ts";
+import { LONGEST_LEASE_MS, MOST_GRANTS, bounded } from "../shared/columns.ts";
 import { notPaused } from "./pause.ts";
 
 const NAMES = SHAPES.jobs.names;
@@ -102,9 +102,11 @@ export const SQL = {
     cancel_told_at_ms = coalesce(cancel_told_at_ms, iif(?10 AND cancel_requested_at_ms IS NOT NULL, ?7, NULL))
     WHERE id = ?1 AND state = 'running' AND token = ?2 AND expires_at_ms >= ?9
     RETURNING expires_at_ms, cancel_requested_at_ms, cancel_grace_ms`,
-  countBeats: `UPDATE attempts SET beats = max(beats, ?3), self_beats = self_beats + ?4, extensions = extensions + ?5,
+  countBeats: `UPDATE attempts SET beats = max(beats, ?3), self_beats = ${bounded("self_beats")} + ?4,
+    extensions = ${bounded("extensions")} + ?5,
     extension_failures = max(extension_failures, ?6) WHERE job_id = ?1 AND attempt = ?2`,
-  countRefusal: "UPDATE attempts SET extension_refusals = extension_refusals + 1 WHERE job_id = ?1 AND attempt = ?2",
+  countRefusal: `UPDATE attempts SET extension_refusals = ${bounded("extension_refusals")} + 1
+    WHERE job_id = ?1 AND attempt = ?2`,
   noteProcess: `UPDATE attempts SET boot_id = ?3, pid = ?4, pid_started = ?5, fence = ?6
     WHERE job_id = ?1 AND attempt = ?2 AND ended_at_ms IS NULL`,
   insertLog: "INSERT OR IGNORE INTO logs (job_id, attempt, start, bytes, data) VALUES (?1, ?2, ?3, ?4, ?5)",
