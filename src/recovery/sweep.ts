@@ -151,9 +151,9 @@ export class RecoverySweep {
       after = { expires_at_ms: last.expires_at_ms, id: last.job.id };
     }
     for (const worker of dead) {
-      this.#options.report("warn", `worker ${worker.id} died without a word`);
       removeBelongings(this.#options.store_url, worker.id);
-      await store.saveWorker({ ...worker, stopped_at_ms: await store.now(), ended: "dead" });
+      // Any number may find it at once; one of them says so.
+      if (await store.buryWorker(worker.id)) this.#options.report("warn", `worker ${worker.id} died without a word`);
     }
     counts.scan_duration_ms = Math.round(clock.mono_ms() - started_ms);
     if (counts.expired_found > 0 || always) await store.noteRecovery(counts);

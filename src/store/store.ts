@@ -114,6 +114,9 @@ export interface Sweeper {
   /** A name that the store keeps for all time, by whatever path or address it is reached; given to it when first asked. */
   storeId(): Promise<string>;
 
+  /** Notes that a worker was found dead; false when somebody else was first, or it had ended by itself. */
+  buryWorker(id: string): Promise<boolean>;
+
   /** Adds what a sweep found to the totals. */
   noteRecovery(counts: SweepCounts): Promise<void>;
 

@@ -3,38 +3,15 @@
 import { describe, expect, test } from "bun:test";
 import { chmodSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { BINARY, inSite, type Site } from "../support/process.ts";
+import { isPossible, VIEWS } from "../support/namespaces.ts";
+import { BINARY, inSite, isUnlocked, stamps, until, type Site } from "../support/process.ts";
 
-const CONTAINED = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
-/** Another user, to whom /proc shows only what is theirs. */
-const HIDDEN = hidden("hidepid=2");
-const SUBSET = hidden("hidepid=4,subset=pid");
-/** The time since boot is another there, and so is the start of every process. */
-const OTHER_TIME = ["unshare", "--time", "--fork", "--kill-child", "--boottime", "100000"];
-
-function hidden(options: string): string[] {
-  const mount = `mount -t proc -o ${options} proc /proc && exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"`;
-  return ["unshare", "--mount", "sh", "-c", mount, "sh"];
-}
-
-const possible = (words: readonly string[]): boolean => {
-  const works = Bun.spawnSync([...words, "true"], { stderr: "ignore" }).exitCode === 0;
-  if (!works)
-    console.warn(`SKIPPED: test/chaos/containers.test.ts needs ${words.slice(0, 2).join(" ")}, which takes root`);
-  return works;
-};
+const possible = (words: readonly string[]) => isPossible(words, "test/chaos/containers.test.ts");
 
 /** The store is everybody's: what is tried here is who is taken for dead, not who is let in. */
 function share(site: Site): void {
   for (const name of [".", ...readdirSync(site.folder)]) chmodSync(join(site.folder, name), 0o777);
 }
-
-const VIEWS: [what: string, words: string[]][] = [
-  ["in another container", CONTAINED],
-  ["to whom /proc hides other users' processes", HIDDEN],
-  ["to whom /proc shows a part of itself", SUBSET],
-  ["in another namespace of time", OTHER_TIME],
-];
 
 const JOB = "echo go > go; until [ -e end ]; do echo beat; sleep 0.05; done";
 
@@ -68,5 +45,68 @@ describe.each(VIEWS)("a watchdog %s", (_what, words) => {
       expect((await worker.ended).code).toBe(0);
       expect(await site.store.jobs([id])).toMatchObject([{ state: { name: "completed" }, token: 1 }]);
     }),
+  );
+});
+
+describe("a worker that died", () => {
+  test(
+    "is reported once, however many look for it and however often",
+    () =>
+      inSite(async (site) => {
+        const id = await site.script([], "[ $LEASE_ATTEMPT = 2 ] || exec sleep 60");
+        const worker = await site.workerReady();
+        await site.childOf(id);
+        const watchdogs = [1, 2, 3].map(() => site.start(["watchdog", "--every", "1s"]));
+        await worker.end("SIGKILL");
+        await site.reaches(id, "pending");
+        await Bun.sleep(1_500);
+        for (const watchdog of watchdogs) await watchdog.end("SIGTERM");
+        expect(
+          watchdogs
+            .map(({ stderr }) => stderr)
+            .join("")
+            .match(/died without a word/g),
+        ).toHaveLength(1);
+      }),
+    20_000,
+  );
+});
+
+const CONTAINED = VIEWS[0]?.[1] ?? [];
+
+describe("a worker that is frozen in one container", () => {
+  test.skipIf(!possible(CONTAINED))(
+    "has its job dead before the next holder in another begins",
+    () =>
+      inSite(async (site) => {
+        const stamped = (event: string) => `echo "${event} $LEASE_TOKEN $(date +%s%N)" >> stamps`;
+        const run = `${stamped("start")}; for i in $(seq 20); do echo; ${stamped("beat")}; sleep 0.1; done; ${stamped("end")}`;
+        const id = await site.script(["--lease", "2s"], run);
+        const started = () =>
+          site.spawn([...CONTAINED, BINARY, "worker", "--once", "--poll", "100ms", "--store", site.location]);
+        const first = started();
+        await site.childOf(id);
+        const pid = Number((await Bun.file(`/proc/${first.pid}/task/${first.pid}/children`).text()).trim());
+        await until("it beats", () => site.lines("stamps").length > 4);
+        await until("it is stopped without the lock", async () => {
+          process.kill(pid, "SIGSTOP");
+          await Bun.sleep(20);
+          if (isUnlocked(site.location)) return true;
+          process.kill(pid, "SIGCONT");
+          return false;
+        });
+        const second = site.spawn([...CONTAINED, BINARY, "worker", "--store", site.location]);
+        const watchdog = site.start(["watchdog", "--every", "1s", "--grace", "0s"]);
+        await site.reaches(id, "completed", { within_ms: 20_000 });
+        process.kill(pid, "SIGCONT");
+        await watchdog.end("SIGTERM");
+        second.signal("SIGKILL");
+        await Promise.all([first.ended, second.ended]);
+        const seen = stamps(site.lines("stamps"));
+        const last = Math.max(...seen.filter(({ token }) => token === 1).map(({ at_ms }) => at_ms));
+        const next = seen.find(({ token, event }) => token === 2 && event === "start")?.at_ms ?? Infinity;
+        expect(next).toBeGreaterThan(last);
+      }),
+    30_000,
   );
 });

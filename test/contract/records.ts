@@ -136,6 +136,25 @@ export function recordsContract(test: StoreTest): void {
     });
   });
 
+  describe("buryWorker", () => {
+    test("notes once that a worker was found dead", async (s) => {
+      await s.store.saveWorker(worker());
+      const now_ms = await s.store.now();
+      const answers = await Promise.all([s.store.buryWorker("w1"), s.store.buryWorker("w1")]);
+      expect(answers.toSorted()).toEqual([false, true]);
+      const { stopped_at_ms, ended } = only(await s.store.workers());
+      s.sameTime(stopped_at_ms, now_ms);
+      expect(ended).toBe("dead");
+    });
+
+    test("leaves one that ended by itself, and one that is not there", async (s) => {
+      const ended = worker({ stopped_at_ms: 3_000, ended: "clean" });
+      await s.store.saveWorker(ended);
+      expect([await s.store.buryWorker("w1"), await s.store.buryWorker("nobody")]).toEqual([false, false]);
+      expect(await s.store.workers()).toEqual([ended]);
+    });
+  });
+
   describe("saveWorker", () => {
     test("registers a worker and everything about it", async (s) => {
       const plain = worker();

@@ -20,6 +20,7 @@ const WRITES: ReadonlySet<string> = new Set([
   "cancel",
   "retry",
   "saveWorker",
+  "buryWorker",
   "noteRecovery",
   "noticeClockJump",
   "promote",

@@ -449,7 +449,7 @@ export function lockStore(location: string): () => void {
   };
 }
 
-function isUnlocked(location: string): boolean {
+export function isUnlocked(location: string): boolean {
   const database = new Database(location);
   try {
     database.run("PRAGMA busy_timeout = 100");

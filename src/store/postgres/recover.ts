@@ -72,3 +72,10 @@ export async function storeId(db: Connection): Promise<string> {
   // Somebody else may have been first: then theirs counts.
   return (await known()) ?? "";
 }
+
+const BURY_WORKER = `UPDATE lease.workers SET stopped_at_ms = lease.now_ms(), ended = 'dead'
+  WHERE id = $1 AND stopped_at_ms IS NULL RETURNING id`;
+
+export async function buryWorker(db: Connection, id: string): Promise<boolean> {
+  return (await db.query(BURY_WORKER, [id])).length > 0;
+}

@@ -15,7 +15,7 @@ import { logs } from "./logs.ts";
 import { pausedQueues, setPaused } from "./pause.ts";
 import * as read from "./read.ts";
 import { search } from "./search.ts";
-import { expired, noteRecovery, recover, recovery, storeId } from "./recover.ts";
+import { buryWorker, expired, noteRecovery, recover, recovery, storeId } from "./recover.ts";
 import { retry } from "./retry.ts";
 import type { CallOptions, Connection, Session } from "./session/session.ts";
 import { Notifications, type Notice } from "./watch.ts";
@@ -132,6 +132,7 @@ function sweeper(calls: Calls): Sweeper {
   return {
     expired: calls.plain(expired),
     recover: (requests) => calls.telling("urgent", recover(ends, requests)),
+    buryWorker: calls.plain(buryWorker),
     noteRecovery: calls.change("other", noteRecovery, ONCE),
     storeId: calls.plain(storeId),
     async promote() {

@@ -200,3 +200,9 @@ export function giveStoreId(db: Database): string {
   if (storeId(db) === null) db.sql(SQL.setMeta).run("store_id", crypto.randomUUID());
   return storeId(db) ?? "";
 }
+
+const BURY_WORKER = "UPDATE workers SET stopped_at_ms = ?2, ended = 'dead' WHERE id = ?1 AND stopped_at_ms IS NULL";
+
+export function buryWorker(db: Database, id: string): boolean {
+  return db.sql(BURY_WORKER).run(id, db.now_ms()).changes > 0;
+}

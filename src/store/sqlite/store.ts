@@ -18,6 +18,7 @@ import * as read from "./read.ts";
 import { search } from "./search.ts";
 import {
   expired,
+  buryWorker,
   giveStoreId,
   isSteady,
   noteRecovery,
@@ -157,6 +158,7 @@ function sweeper(calls: Calls): Sweeper {
   return {
     expired: calls.read(expired),
     recover: calls.write(RANK.housekeeping, recover),
+    buryWorker: calls.write(RANK.housekeeping, buryWorker),
     noteRecovery: calls.write(RANK.housekeeping, noteRecovery),
     storeId: async () => calls.readNow(storeId) ?? giveId(),
     async promote() {
