@@ -95,9 +95,6 @@ interface Thread {
 }
 
 function startThread(): Thread {
-  if (typeof Worker === "undefined" || typeof Blob === "undefined") {
-    throw new LeaseError("unsupported", "isolate needs a runtime that has Worker: Bun or Deno");
-  }
   const source = URL.createObjectURL(new Blob([`(${thread.toString()})();`], { type: "application/javascript" }));
   const worker = new Worker(source, { type: "module" });
   const made: Thread = {
@@ -132,6 +129,9 @@ export class Isolate {
   readonly #busy = new Map<HandlerTools, Thread>();
 
   constructor(url: URL) {
+    if (typeof Worker === "undefined") {
+      throw new LeaseError("unsupported", "isolate needs a runtime that has Worker: Bun or Deno");
+    }
     this.handling = {
       run: (tools) => this.#run(url, tools),
       kill: (tools) => this.#kill(tools),

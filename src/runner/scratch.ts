@@ -57,12 +57,12 @@ export function removeScratch(folder: string): void {
 const TRIES = 5;
 
 export class Scratch {
-  readonly #roots: readonly string[];
+  readonly #store_url: string;
   readonly #name: string;
   #made: { path: string; dev: number; ino: number } | null = null;
 
   constructor(store_url: string, worker_id: string) {
-    this.#roots = roots(store_url);
+    this.#store_url = store_url;
     this.#name = worker_id;
   }
 
@@ -88,7 +88,7 @@ export class Scratch {
   }
 
   #make(): string {
-    for (const root of this.#roots) {
+    for (const root of roots(this.#store_url)) {
       const path = join(root, this.#name);
       if (NAME.test(this.#name) && makeIn(root, path)) return path;
     }

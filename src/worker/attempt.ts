@@ -19,21 +19,21 @@ import { BeatGaps, tellBeats } from "../leasing/beat_gaps.ts";
 import { LeaseExtender, type Attached, type JobNote } from "../leasing/extender.ts";
 import { Heartbeat } from "../leasing/heartbeat.ts";
 import type { Lease } from "../leasing/lease.ts";
-import type { LeaseManager, Release } from "../leasing/manager.ts";
+import type { Release } from "../leasing/manager.ts";
 import { SilenceWatch } from "../leasing/silence_watch.ts";
 import { bootId, identify, processText } from "../platform/machine.ts";
 import type { SpawnOptions, Stream } from "../platform/platform.ts";
 import { killLeftovers, leftoverName, LeftoverSearch } from "../recovery/leftovers.ts";
-import type { Culprit, Enforcer } from "../runner/enforcer.ts";
-import type { Fence, Fences } from "../runner/fence.ts";
+import type { Culprit } from "../runner/enforcer.ts";
+import type { Fence } from "../runner/fence.ts";
 import { LogCapture } from "../runner/log/capture.ts";
 import { LogFile } from "../runner/log/file.ts";
 import { LAST_LINES, LineCounter, Tail } from "../runner/log/tail.ts";
 import { ProgramRun, type JobRun, type Outcome, type StopReason } from "../runner/run.ts";
-import type { Scratch } from "../runner/scratch.ts";
 import { runHandler, type Handling } from "./in_process.ts";
 import type { LogFlusher } from "./log_flusher.ts";
 import { silenceWarning, stoppedText } from "./messages.ts";
+import type { AttemptOwner } from "./owner.ts";
 import { programOf } from "./program.ts";
 import { Voice } from "./voice.ts";
 import { writeWhileLeased } from "./store_trouble.ts";
@@ -65,22 +65,6 @@ export interface AttemptOptions {
   log_dir?: string | null;
   /** What somebody who runs it in the foreground lends to it. */
   foreground?: Pick<SpawnOptions, "inherits_stdin" | "terminal">;
-}
-
-/** The worker, as its attempts see it. */
-export interface AttemptOwner {
-  readonly manager: LeaseManager;
-  readonly store_id: string;
-  readonly logs: LogFlusher;
-  readonly scratch: Scratch;
-  readonly fences: Fences;
-  readonly enforcer: Enforcer;
-  /** How long a settle may wait to share a commit. */
-  settleWithin(): number;
-  /** A settle that can't be written is given up at once. */
-  givesUpSettles(): boolean;
-  /** Also told what the job prints; a promise holds back the job until it is settled. */
-  printed?(stream: Stream, bytes: Uint8Array): void | Promise<void>;
 }
 
 /** A job that lives longer than this has its process noted in the store at once, a shorter one when it ends. */
@@ -260,10 +244,11 @@ export class Attempt {
       onFailure: (_lease, error, in_a_row) => this.#voice.extensionFailed(error, in_a_row),
     });
     this.#extending = extender.attach(lease, heartbeat);
+    const beat = this.#options.handling === undefined ? this.#beat : null;
     const silence = new SilenceWatch(
       { lease, heartbeat, manager, clock, timeout_ms, extension_ms, grace_ms },
       {
-        halfSilent: () => this.#voice.say("warn", silenceWarning(lease, silence, heartbeat.elapsed(), this.#beat)),
+        halfSilent: () => this.#voice.say("warn", silenceWarning(lease, silence, heartbeat.elapsed(), beat)),
         stop: (cause) => {
           const silent_ms = heartbeat.elapsed();
           this.#stopFor(

@@ -22,15 +22,18 @@ const SILENT = {
 /** How long it may be silent. */
 type Budget = Pick<SilenceWatch, "budget_ms">;
 
-/** Names the flags that would change it, because most silent jobs are healthy ones that were not described well. */
-export function silenceWarning({ job }: Lease, { budget_ms }: Budget, silent_ms: number, beat: Beat): string {
+/** Of a program, or (null) of a handler. Names the flags that would change it, because most silent jobs are healthy ones that were not described well. */
+export function silenceWarning({ job }: Lease, { budget_ms }: Budget, silent_ms: number, beat: Beat | null): string {
+  const of = `${formatDuration(silent_ms)} of ${formatDuration(budget_ms)}`;
+  if (beat === null) {
+    const ways = 'a longer lease, beat: "timer", or beat() where a piece of work is done';
+    return `silent for ${of}, then it is stopped. If that is normal for it: ${ways}`;
+  }
   // Most programs print into a pipe only when they have a few kilobytes together.
   const buffered = job.settings.pty || beat === "manual" ? "" : "--pty if its output is buffered, ";
   const stderr = beat === "stdout" ? "--beat output if it prints on stderr, " : "";
-  return (
-    `${SILENT[beat]} for ${formatDuration(silent_ms)} of ${formatDuration(budget_ms)}, then it is stopped. ` +
-    `If that is normal for it: a longer --lease, ${stderr}${buffered}--beat timer, or \`lease beat\` in the job`
-  );
+  const ways = `a longer --lease, ${stderr}${buffered}--beat timer, or \`lease beat\` in the job`;
+  return `${SILENT[beat]} for ${of}, then it is stopped. If that is normal for it: ${ways}`;
 }
 
 /** Why the silence watch had it stopped. */

@@ -6,7 +6,8 @@ import { leftoverName } from "../recovery/leftovers.ts";
 import { jobEnvironment, jobVariables } from "../runner/environment.ts";
 import { ResultFile } from "../runner/result_file.ts";
 import type { Program } from "../runner/run.ts";
-import type { AttemptOptions, AttemptOwner } from "./attempt.ts";
+import type { AttemptOptions } from "./attempt.ts";
+import type { AttemptOwner } from "./owner.ts";
 
 type Told = Pick<AttemptOptions, "times" | "store_url" | "handler" | "foreground">;
 

@@ -47,23 +47,19 @@ export class Connection {
   readonly path: string;
   readonly database: SqlDatabase;
   readonly writer: Writer;
-  readonly files: OpenFiles;
+  /** Null: it is in memory, where nobody else can see it, or take it away. */
+  readonly files: OpenFiles | null;
 
   constructor(path: string, database: SqlDatabase, options: { random: Random; busy_limit_ms: number }) {
     this.path = path;
     this.database = database;
     this.writer = new Writer(database, { path, ...options });
-    this.files = new OpenFiles(path);
-  }
-
-  /** In no file: nobody else can see it, or take it away. */
-  get in_memory(): boolean {
-    return this.path === IN_MEMORY;
+    this.files = path === IN_MEMORY ? null : new OpenFiles(path);
   }
 
   /** Infinity when there is none. */
   get wal_bytes(): number {
-    if (this.in_memory) return 0;
+    if (this.files === null) return 0;
     const wal = `${this.path}-wal`;
     const stats = platform.quickFiles()?.stat(wal) ?? lazyFs().statSync(wal, { throwIfNoEntry: false });
     return stats?.size ?? Infinity;
@@ -75,8 +71,8 @@ export class Connection {
    */
   async close({ exiting }: { exiting: boolean }): Promise<void> {
     await this.writer.settled();
-    if (!this.in_memory) this.files.beforeClose();
-    if (exiting && !this.in_memory && this.wal_bytes < SHORT_WAL_BYTES) this.database.closeKeepingWal();
+    this.files?.beforeClose();
+    if (exiting && this.files !== null && this.wal_bytes < SHORT_WAL_BYTES) this.database.closeKeepingWal();
     else this.database.close();
   }
 }
@@ -99,7 +95,7 @@ export async function openSqliteInbox(file: string, options: OpenSqliteOptions):
 async function connect(file: string, options: OpenSqliteOptions): Promise<Connection> {
   const { path, recheck } = await locationOf(file, options);
   const busy_limit_ms = options.busy_limit_ms ?? DEFAULT_BUSY_LIMIT_MS;
-  const found = findFile(path, options.clock.wall_ms());
+  const found = path === IN_MEMORY ? null : findFile(path, options.clock.wall_ms());
   let database: SqlDatabase | null = null;
   try {
     const opened = (database = platform.openSqlite(path));
@@ -113,8 +109,7 @@ async function connect(file: string, options: OpenSqliteOptions): Promise<Connec
       const { migrate } = await import("./schema.ts");
       await whileBusy(busy_limit_ms, () => migrate(opened, path));
     }
-    const is_file = path !== IN_MEMORY;
-    if (is_file) await whileBusy(busy_limit_ms, () => noticeNewLife(opened, path, found, version === 0));
+    if (found !== null) await whileBusy(busy_limit_ms, () => noticeNewLife(opened, path, found, version === 0));
     // What lies beside it was opened by the first look into it.
     recheck();
   } catch (error) {

@@ -52,7 +52,7 @@ class Calls {
     this.connection = connection;
     this.db = new Database(connection.database, clock);
     this.writer = connection.writer;
-    if (!connection.in_memory) this.writer.checkFile = connection.files.check;
+    if (connection.files !== null) this.writer.checkFile = connection.files.check;
     this.writer.begun = () => this.db.noted.forget();
     this.writer.ending = () => writeNoted(this.db);
   }
@@ -204,7 +204,7 @@ function reader(calls: Calls): Reader {
     workers: calls.read(read.workers),
     recovery: calls.read(recovery),
     watch(changed) {
-      if (calls.connection.in_memory) return () => {};
+      if (calls.connection.files === null) return () => {};
       const stop = watchCommits(calls.location, calls.db, changed);
       calls.watches.add(stop);
       return () => {
@@ -212,7 +212,7 @@ function reader(calls: Calls): Reader {
       };
     },
     onReplaced(fence) {
-      if (calls.connection.in_memory) return () => {};
+      if (calls.connection.files === null) return () => {};
       const stop = watchReplaced(calls.location, () => calls.writer.checkFile(), fence);
       calls.watches.add(stop);
       return () => {
