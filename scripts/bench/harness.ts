@@ -64,6 +64,8 @@ export function job(argv: readonly string[], settings: Partial<NewJob["settings"
     after_any: [],
     after_failed: [],
     after_task: [],
+    limits: [],
+    needs: {},
   };
 }
 

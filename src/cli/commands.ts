@@ -72,6 +72,12 @@ export const COMMANDS: Commands = {
       "continue unpause release",
       () => import("../commands/resume.ts"),
     ],
+    limit: [
+      "bound how many jobs run, or start per time",
+      "",
+      "limits concurrency throttle rate",
+      () => import("../commands/limit.ts"),
+    ],
   }),
   ...group("Inside a job", {
     beat: [

@@ -42,6 +42,8 @@ export const JOB_LISTS = [
   "after_any",
   "after_failed",
   "after_task",
+  "limit",
+  "need",
 ] as const satisfies readonly JobFieldName[];
 
 /** What was given for JOB_FLAGS, read; what is missing was not. */

@@ -10,7 +10,9 @@ import { UNLEARNED_LEASE_MS } from "../core/learning.ts";
 import { BEATS, DEFAULT_QUEUE } from "../core/job.ts";
 import { checkName } from "../core/check_job.ts";
 import { MOST_SLOTS, scalingOf } from "../core/scaling.ts";
-import { COUNT, DURATION, FOLDER, GRACE, integer, LEASE, NAME, QUEUE, TASK } from "../core/values.ts";
+import { COUNT, DURATION, FOLDER, GRACE, integer, LEASE, NAME, QUEUE, readValue, TASK } from "../core/values.ts";
+import { HAVE } from "../core/plan_values.ts";
+import type { Resources } from "../core/resources.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
 import { checkLogFolder } from "../runner/log/file.ts";
 import { WorkerPool } from "../worker/pool.ts";
@@ -38,6 +40,7 @@ export default command({
     }),
     task: valueFlag(TASK, "Only jobs with this label", { alias: "t" }),
     slots: valueFlag(SLOTS, "Jobs to run at a time", { alias: "j", fallback: "1" }),
+    have: valueFlag(HAVE, "What this machine has for jobs that --need it: gpu=0,1 (ids), mem=32G, license=3"),
     ...section("Slots that follow the work, instead of -j", {
       min: valueFlag(SLOTS, "Fewest slots, when their number follows the work"),
       max: valueFlag(SLOTS, "Most slots"),
@@ -73,12 +76,13 @@ export default command({
       beat: { type: "enum", options: BEATS, description: "What proves work", fallback: "output" },
     }),
   },
-  repeat: ["queue"],
+  repeat: ["queue", "have"],
   rivals: [["slots"], ["min", "max", "scale_up_at", "scale_down_after"]],
   rest: "handler",
   examples: [
     ["lease worker -j 4", "runs queued commands, four at a time"],
     ["lease worker -q mail -- ./send.sh", "runs ./send.sh with the words of each job, like xargs"],
+    ["lease worker -j 4 --have gpu=0,1 --have mem=32G", "also takes jobs that --need some of it"],
     ["lease worker --until-empty", "in CI: exit code 1 when a job failed"],
   ],
   notes: [
@@ -93,6 +97,8 @@ export default command({
         ["TSTP (Ctrl-Z)", "refused: jobs would run on without their worker"],
       ],
     },
+    "What --have says is what the machine has: workers on one host that use the same store share it, and an id is " +
+      "never given to two jobs at once. Give each of them the same --have.",
   ],
   exit_codes: [
     ["0", "stopped, or nothing left to do"],
@@ -103,9 +109,8 @@ export default command({
   run: async ({ args, lists, rest, io }) => {
     const { grace = DEFAULT_KILL_GRACE_MS, drain: drain_ms = 30_000 } = args;
     const learn = args.lease === "auto";
-    const times = timesOf(args);
+    const [times, scaling, have] = [timesOf(args), scalingOf(args, spelt), haveOf(lists.have)];
     const max_jobs = args.once ? 1 : (args.max_jobs ?? null);
-    const scaling = scalingOf(args, (option) => (option === "slots" ? "-j" : `--${flagName(option)}`));
     const queues = queuesOf(lists.queue);
     if (args.log_dir !== undefined) checkLogFolder(args.log_dir);
     const ends = args.once || args.until_empty || max_jobs !== null;
@@ -126,6 +131,7 @@ export default command({
         version: VERSION,
         name: args.name ?? null,
         slots: args.slots ?? 1,
+        have,
         scaling,
         times,
         learn,
@@ -188,6 +194,18 @@ function withName(log: Report): { report: Report; name: (worker: string) => void
 function tellHint(hint: string, io: Io | null, report: Report): void {
   if (io === null) report("info", hint);
   else io.stderr(`lease: ${visible(hint)}\n`);
+}
+
+const spelt = (option: string) => (option === "slots" ? "-j" : `--${flagName(option)}`);
+
+function haveOf(given: readonly string[]): Resources {
+  const have: Record<string, readonly string[] | number> = {};
+  for (const text of given) {
+    const [name, has] = readValue(HAVE, text, "--have");
+    if (name in have) throw new LeaseError("usage", `--have ${name} is given twice: say all of it at once`);
+    have[name] = has;
+  }
+  return have;
 }
 
 /** Nothing was done, perhaps only because the work is elsewhere. */

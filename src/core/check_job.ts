@@ -4,6 +4,8 @@
 
 import { checkTimes } from "./calibration.ts";
 import { LeaseError } from "./errors.ts";
+import { gateText, LONGEST_GATE } from "./gate.ts";
+import { isResourceName } from "./resources.ts";
 import { INPUT_LIMIT_BYTES, type NewJob } from "./job.ts";
 
 export const NAME_LIMIT = 255;
@@ -25,6 +27,7 @@ export function checkNewJob(job: NewJob): void {
   if (torn !== undefined) refuse(`job ${torn} can't both complete and fail: name it in --after or in --after-failed`);
   checkFolder(job.cwd);
   checkWords("the command", job.argv, "put the data in a file, or pass it by --input");
+  checkGate(job);
   // This runs for each line of a bulk: a loop without the lists that Object.entries makes.
   const variables: string[] = [];
   for (const name in job.env) {
@@ -93,6 +96,23 @@ export function checkCheckpoint(text: string): void {
 export function checkCheckpointSize(text: string): void {
   if (!isOver(text, CHECKPOINT_LIMIT_BYTES)) return;
   throw new LeaseError("input_too_large", "a checkpoint has at most 64 KiB: put the data in a file and note its name");
+}
+
+function checkGate(job: NewJob): void {
+  for (const name of job.limits) checkLimitName(name);
+  for (const name in job.needs) {
+    const amount = job.needs[name];
+    if (!isResourceName(name) || !Number.isSafeInteger(amount) || (amount as number) < 1)
+      refuse(`need ${JSON.stringify(name)} is not a resource and how much of it: write gpu, gpu=2 or mem=8G`);
+  }
+  if (gateText(job).length > LONGEST_GATE)
+    refuse(`its limits and needs are too many: together they may have ${LONGEST_GATE} characters`);
+}
+
+/** A queue is a limit by its own name, so the same names will do. */
+export function checkLimitName(name: string): void {
+  checkName("limit", name);
+  if (/[,"\\]/.test(name)) refuse(`limit ${JSON.stringify(name)} is not one that can be joined: leave out , " and \\`);
 }
 
 function checkInput(input: Uint8Array): void {

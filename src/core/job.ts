@@ -3,6 +3,7 @@
  * that a finished job can't have a holder and a pending one can't have an end.
  */
 
+import type { Gate } from "./gate.ts";
 import { DEFAULT_BACKOFF, type Backoff, type ExitRange } from "./retry.ts";
 
 export const STATE_NAMES = ["blocked", "scheduled", "pending", "running", "completed", "failed", "cancelled"] as const;
@@ -103,7 +104,8 @@ export interface Result {
   output: string | null;
 }
 
-export interface Job {
+/** What bounds its start is part of it: `limits` it has joined, `needs` of resources. */
+export interface Job extends Gate {
   id: number;
   state: JobState;
   queue: string;
@@ -132,7 +134,7 @@ export interface Job {
   damaged?: string;
 }
 
-type Given = "argv" | "queue" | "task" | "key" | "priority" | "input" | "cwd" | "env" | "settings";
+type Given = "argv" | "queue" | "task" | "key" | "priority" | "input" | "cwd" | "env" | "settings" | keyof Gate;
 
 /** A job as it is asked for: what `enqueue` takes. */
 export interface NewJob extends Pick<Job, Given> {

@@ -9,6 +9,7 @@ import { formatDuration } from "./duration.ts";
 import { LeaseError } from "./errors.ts";
 import { BEATS, DEFAULT_QUEUE, DEFAULT_SETTINGS, type JobSettings, type NewJob } from "./job.ts";
 import { DEFAULT_BACKOFF, type Backoff, type ExitRange } from "./retry.ts";
+import { LIMITS, NEEDS } from "./plan_values.ts";
 import * as values from "./values.ts";
 import type { Value } from "./values.ts";
 
@@ -191,6 +192,26 @@ export const JOB_FIELDS = {
     },
     (job, tasks) => (job.after_task = tasks),
   ),
+  limit: field(
+    {
+      value: LIMITS,
+      description: "Only within this limit, which others may have joined as well: see lease limit",
+      section: ORDER,
+      configurable: true,
+      repeatable: true,
+    },
+    (job, names) => (job.limits = names),
+  ),
+  need: field(
+    {
+      value: NEEDS,
+      description: "Only where a worker has this free (--have): gpu, gpu=2, mem=8G",
+      section: ORDER,
+      configurable: true,
+      repeatable: true,
+    },
+    (job, needs) => (job.needs = needs),
+  ),
   retries: setting(
     "retries",
     { value: values.integer({ min: 0, max: 1_000_000 }), description: "Runs after the first", fallback: "3" },
@@ -349,6 +370,8 @@ export function draftJob(cwd: string): JobDraft {
     after_any: [],
     after_failed: [],
     after_task: [],
+    limits: [],
+    needs: {},
   };
 }
 

@@ -3,6 +3,7 @@
  */
 
 import type { StateName } from "./job.ts";
+import type { Resources } from "./resources.ts";
 import type { AttemptEnd } from "./transition.ts";
 
 /** Names one process for all time: a pid alone is reused. */
@@ -74,6 +75,8 @@ export interface WorkerRecord {
   /** It has no handler, and leaves jobs without a command to others. */
   commands_only: boolean;
   slots: number;
+  /** What its machine has, for jobs that need it. */
+  have: Resources;
   /** Takes no more jobs and ends with those it has. */
   draining: boolean;
   completed: number;

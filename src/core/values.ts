@@ -14,8 +14,8 @@ import { LeaseError } from "./errors.ts";
 import { once, type Made } from "./once.ts";
 import { DEFAULT_BACKOFF, type Backoff, type ExitRange } from "./retry.ts";
 
-/** Where the words come from that a shell can offer. `queues`, `tasks` and `ids` are asked of the store. */
-export type Completer = "none" | "files" | "folders" | "at_file" | "program" | "queues" | "tasks" | "ids";
+/** Where the words come from that a shell can offer. `queues`, `tasks`, `ids` and `limits` are asked of the store. */
+export type Completer = "none" | "files" | "folders" | "at_file" | "program" | "queues" | "tasks" | "ids" | "limits";
 
 export interface Value<T> {
   /** How help calls it. */
@@ -54,9 +54,9 @@ function read<T>(schema: v.GenericSchema<unknown, T> | v.GenericSchema<string, T
 }
 
 /** What a text means, or what is wrong with it; `about` is the part that is wrong, null where the problem names it. */
-type Parsed<T> = { value: T } | { problem: string; about?: string | null };
+export type Parsed<T> = { value: T } | { problem: string; about?: string | null };
 
-function text<T>(parse: (text: string) => Parsed<T>): Made<v.GenericSchema<string, T>> {
+export function text<T>(parse: (text: string) => Parsed<T>): Made<v.GenericSchema<string, T>> {
   return once(() =>
     v.pipe(
       v.string("text"),
@@ -84,7 +84,7 @@ interface More<T> extends Partial<Omit<Value<T>, "hint" | "schema">> {
   from?: Made<v.GenericSchema<unknown, string>>;
 }
 
-function kind<T>(hint: string, schema: Value<T>["schema"], more: More<T> = {}): Value<T> {
+export function kind<T>(hint: string, schema: Value<T>["schema"], more: More<T> = {}): Value<T> {
   const { from = anyText, ...rest } = more;
   return { hint, schema, json: once(() => v.pipe(from(), schema())), completer: "none", words: [], ...rest };
 }
@@ -149,7 +149,7 @@ const oneWord = text<readonly string[]>((given) => ({ value: [given] }));
 /** A command line, word by word. */
 export const WORDS = kind("WORDS", oneWord, { json: wordList, completer: "program" });
 
-const timeText = once(() => v.string('a time as text: "30s"'));
+export const timeText = once(() => v.string('a time as text: "30s"'));
 
 export const DURATION = kind("TIME", text(readDuration), { from: timeText });
 /** How long ago. */

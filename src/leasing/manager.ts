@@ -7,6 +7,7 @@ import type { Clock, Random } from "../core/clock.ts";
 import { assert } from "../core/errors.ts";
 import type { NewJob } from "../core/job.ts";
 import type { Gaps } from "../core/learning.ts";
+import type { Resources } from "../core/resources.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 import { isRefusal, transition } from "../core/transition.ts";
 import type { AttemptEnd, Change } from "../core/transition.ts";
@@ -21,10 +22,14 @@ export interface LeaseManagerOptions {
   random: Random;
   /** For jobs that set none; zero: learned. */
   lease_ms: number;
+  /** What this machine has, for jobs that need any of it. */
+  have?: Resources;
 }
 
 export interface AcquireOptions {
   count?: number;
+  /** Of these, so many start at once; all, unless told. */
+  at_once?: number;
   queues?: readonly string[] | null;
   task?: string | null;
   commands_only?: boolean;
@@ -85,6 +90,7 @@ export class LeaseManager {
       task: wanted.task ?? null,
       commands_only: wanted.commands_only ?? false,
       ...(wanted.lease_ms === undefined ? {} : { lease_ms: wanted.lease_ms }),
+      ...(wanted.at_once === undefined ? {} : { at_once: wanted.at_once }),
       ...(wanted.job === undefined ? {} : { job: wanted.job }),
     });
     return grants.map((grant) => this.#lease(grant, sent));
@@ -99,7 +105,8 @@ export class LeaseManager {
   }
 
   get #acquirer(): Acquirer {
-    return { holder: this.worker_id, host: this.#options.host, lease_ms: this.#options.lease_ms };
+    const { host, lease_ms, have } = this.#options;
+    return { holder: this.worker_id, host, lease_ms, ...(have === undefined ? {} : { have }) };
   }
 
   #lease(grant: Grant, sent: Instant): Lease {

@@ -8,6 +8,7 @@ import type { WorkerRecord } from "../core/records.ts";
 import type { Glance } from "../store/store.ts";
 import { reasonOf, type Parent, type ReasonFacts } from "../view/reason.ts";
 import { workerState } from "../view/workers.ts";
+import { boundsAround } from "./bounds.ts";
 import { leasesByEnd, withHeldJobs, workersNow } from "./workers.ts";
 
 export interface Around {
@@ -44,6 +45,7 @@ export async function around(store: Glance, jobs: readonly Job[], now_ms: number
   const moving = new Set(pending.map(({ queue }) => queue)).difference(paused);
   const served = [...moving].filter((queue) => serving(queue).length > 0);
   const [line, free] = await Promise.all([lines(store, served), moving.size > 0 ? freeSlots(store, live) : null]);
+  const bounds = await boundsAround(store, pending, live, now_ms);
   const dead = new Set(workers.filter(({ ended }) => ended === "dead").map(({ id }) => id));
   const unmetByJob = Map.groupBy(unmet, ({ job }) => job);
   const parentsOf = ({ id: job }: Job): Parent[] =>
@@ -57,6 +59,7 @@ export async function around(store: Glance, jobs: readonly Job[], now_ms: number
     in_line: line.lengths.get(job.queue) ?? null,
     parents: parentsOf(job),
     holder_dead: job.state.name === "running" && dead.has(job.state.holder),
+    bound: job.state.name === "pending" ? bounds(job, takers(job)) : null,
   });
   const standsStill = (job: Job) => paused.has(job.queue) || (ready && takers(job).length === 0);
   return { reason: (job, at_ms) => reasonOf(job, factsOf(job), at_ms), parents: parentsOf, standsStill };

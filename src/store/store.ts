@@ -22,8 +22,10 @@ import type {
   SweepCounts,
   WorkerRecord,
 } from "../core/records.ts";
+import type { Resources } from "../core/resources.ts";
 import type { Change } from "../core/transition.ts";
 import type { Transfer } from "./copy/transfer.ts";
+import type { PlanReader, Planner } from "./plans.ts";
 import type {
   Backlog,
   BacklogQuery,
@@ -48,7 +50,7 @@ import type {
 export type Store = Producer & Holder & Sweeper & Reader & Upkeep;
 
 /** What people and programs do to jobs. */
-export interface Producer {
+export interface Producer extends Planner {
   /** All or none. A job whose key is live follows its `if_exists`: the live one's id, an error, or it is replaced. */
   enqueue(jobs: readonly NewJob[], options?: EnqueueOptions): Promise<Enqueued[]>;
 
@@ -64,16 +66,16 @@ export interface Producer {
    */
   retry(ids: readonly number[]): Promise<RetryAnswer[]>;
 
-  /** Paused queues are not acquired from; what runs goes on. */
-  setPaused(queues: readonly string[], paused: boolean): Promise<void>;
-
   /** Finishes what was asked of it. `exiting`: the process ends right after, so tidying up may be left to the next. */
   close(options?: { exiting: boolean }): Promise<void>;
 }
 
 /** What a worker does: who holds a lease, and what its holder says. Every write names its token. */
 export interface Holder {
-  /** Grants up to `count` pending jobs: queues in the order given, then priority, due time, id. Promotes what is due. */
+  /**
+   * Grants up to `count` pending jobs: queues in the order given, then priority, due time, id. Promotes what is due.
+   * Never more than a limit allows, whoever else acquires, and only what fits into what the acquirer's machine has free.
+   */
   acquire(request: AcquireRequest): Promise<Grant[]>;
 
   /**
@@ -132,7 +134,7 @@ export interface Sweeper {
 }
 
 /** What can be asked, by anybody and at any time; it waits for no writer. */
-export interface Reader {
+export interface Reader extends PlanReader {
   /** Where it is, safe to print. */
   readonly location: string;
 
@@ -182,9 +184,6 @@ export interface Reader {
   /** What has been learned about the beats of these subjects (`subjectOf`); null where nothing was recorded. */
   learned(subjects: readonly string[]): Promise<(Learned | null)[]>;
 
-  /** Names of paused queues, in order. */
-  pausedQueues(): Promise<string[]>;
-
   /** How many finished jobs needed how many retries. */
   retryCounts(): Promise<{ retries: number; jobs: number }[]>;
 
@@ -194,7 +193,7 @@ export interface Reader {
   /** The highest priority among the pending jobs that could be acquired; null: none is pending. */
   topPriority(query: BacklogQuery): Promise<number | null>;
 
-  /** When the next scheduled job is due, whatever its queue; null: none is scheduled. */
+  /** When the next scheduled job is due, whatever its queue, or a rate lets one start; null: no time is known. */
   nextDue(): Promise<number | null>;
 
   /** Live ones first; `live_on` keeps to those of a host that have not ended. */
@@ -279,10 +278,14 @@ export interface Acquirer {
   host: string;
   /** For jobs that set none; zero: learned, as for those that ask for it. */
   lease_ms: number;
+  /** What its machine has, for jobs that need any of it. All workers of a host share what they have. */
+  have?: Resources;
 }
 
 export interface AcquireRequest extends Acquirer {
   count: number;
+  /** So many start at once, which is all unless told; jobs that anything bounds are granted for these alone. */
+  at_once?: number;
   /** Null: every queue. */
   queues: readonly string[] | null;
   task: string | null;
@@ -301,6 +304,8 @@ export interface Grant {
   checkpoint: string | null;
   /** The newest process of an earlier attempt on the acquirer's host. */
   previous: ProcessIdentity | null;
+  /** What it was given of what it needs. */
+  held: Resources;
 }
 
 export interface ExtendRequest {

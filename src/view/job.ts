@@ -9,6 +9,7 @@ import { formatDuration } from "../core/duration.ts";
 import { RUNS_NEEDED, subjectOf, UNLEARNED_LEASE_MS, type Learned } from "../core/learning.ts";
 import type { AttemptRecord, Checkpoint } from "../core/records.ts";
 import { FENCE_TEXTS } from "./fence.ts";
+import { needTexts } from "../core/resources.ts";
 import { attemptColumns, checkpointColumns } from "./lists.ts";
 import { bar } from "./progress.ts";
 import type { Parent } from "./reason.ts";
@@ -72,6 +73,8 @@ function facts(page: JobPage, screen: Screen): [string, string][] {
     ["folder", job.cwd],
     ["environment", environmentText(page)],
     ["input", job.argv.length > 0 && job.input !== null ? inputText(job.input) : null],
+    ["limits", job.limits.join(", ")],
+    ["needs", needTexts(job.needs).join(", ")],
     ["settings", settings.join(" · ")],
     ["fence", fenceText(page.attempts)],
     ["learned lease", page.learned === null ? null : learnedText(job, page.learned)],

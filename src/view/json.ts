@@ -8,6 +8,7 @@
 
 import { isFinished, retriesLeft, shownState, type Job } from "../core/job.ts";
 import type { AttemptRecord, Checkpoint, RecoveryTotals } from "../core/records.ts";
+import { haveTexts, needTexts } from "../core/resources.ts";
 import type { JobPage } from "./job.ts";
 import { isStale, runtimeOf, type JobRow } from "./lists.ts";
 import { recoveryRate, type Overview } from "./overview.ts";
@@ -53,6 +54,8 @@ export function jobJson(job: Job, reason: string | null = ownReason(job)) {
     run_at: time(waiting.run_at_ms),
     started_at: time(job.started_at_ms),
     finished_at: time(isFinished(state) ? state.finished_at_ms : null),
+    limit: job.limits,
+    need: needTexts(job.needs),
   };
 }
 
@@ -103,7 +106,7 @@ function noteJson(text: string): Record<string, unknown> | null {
 
 export function workerJson(row: WorkerRow, now_ms: number) {
   const { worker, held } = row;
-  const { id, name, host, process, version, queues, task, slots, completed, failed } = worker;
+  const { id, name, host, process, version, queues, task, slots, have, completed, failed } = worker;
   const { idle, processing, draining, stopped } = slotsOf(row);
   const current = held.map(({ id: job, token, last_beat_at_ms }) => {
     return { job, attempt: token, last_beat_at: time(last_beat_at_ms) };
@@ -112,7 +115,7 @@ export function workerJson(row: WorkerRow, now_ms: number) {
   const busy = { slots_idle: idle, slots_processing: processing, slots_draining: draining, slots_stopped: stopped };
   const [started_at, seen_at] = [time(worker.started_at_ms), time(worker.seen_at_ms)];
   const stopped_at = time(worker.stopped_at_ms);
-  return { ...about, ...busy, completed, failed, current, started_at, seen_at, stopped_at };
+  return { ...about, ...busy, completed, failed, current, started_at, seen_at, stopped_at, have: haveTexts(have) };
 }
 
 export function queueJson({ queue, paused, workers, counts }: QueueSummary) {

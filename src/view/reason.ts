@@ -30,6 +30,8 @@ export interface ReasonFacts {
   parents: readonly Parent[];
   /** Whoever holds its lease is gone. */
   holder_dead: boolean;
+  /** Which limit or need keeps it from starting; null: none. */
+  bound: string | null;
 }
 
 export const NO_FACTS: ReasonFacts = {
@@ -41,6 +43,7 @@ export const NO_FACTS: ReasonFacts = {
   in_line: null,
   parents: [],
   holder_dead: false,
+  bound: null,
 };
 
 const PARENTS_NAMED = 2;
@@ -92,6 +95,7 @@ function unservedText({ queue, argv }: Job, { other_tasks }: ReasonFacts): strin
 function pendingReason(job: Job, facts: ReasonFacts): string | null {
   if (facts.queue_paused) return "queue paused";
   if (facts.workers === 0) return unservedText(job, facts);
+  if (facts.bound !== null) return facts.bound;
   const position = positionInLine(facts);
   return position !== null && facts.free_slots === 0 ? `${position}, all slots busy` : position;
 }

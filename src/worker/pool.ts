@@ -14,6 +14,7 @@
 import { forcedGrace } from "../core/calibration.ts";
 import { every, type MachineTime, type Random } from "../core/clock.ts";
 import { errorText, isReplaced, type LeaseError } from "../core/errors.ts";
+import type { Resources } from "../core/resources.ts";
 import { slotStates, type Scaling } from "../core/scaling.ts";
 import type { Lease } from "../leasing/lease.ts";
 import { LeaseManager, type Release } from "../leasing/manager.ts";
@@ -44,6 +45,8 @@ export interface WorkerPoolOptions extends Served, AttemptOptions {
   version: string;
   name: string | null;
   slots: number;
+  /** What this machine has, for jobs that need any of it. */
+  have?: Resources;
   /** Between two bounds instead of a fixed number. */
   scaling?: Scaling | null;
   poll_ms: number;
@@ -95,7 +98,7 @@ export class WorkerPool {
 
   constructor(options: WorkerPoolOptions) {
     const { store, clock, random, report, store_url, version, name, queues, task, times, learn = false } = options;
-    const { commands_only = false, machine_time = machineTime } = options;
+    const { commands_only = false, have = {}, machine_time = machineTime } = options;
     this.#options = options;
     this.#jobs_left = options.max_jobs ?? Infinity;
     this.finished = this.#finish.promise;
@@ -109,11 +112,11 @@ export class WorkerPool {
       const { completed, failed } = this.#settles.totals;
       return { slots: this.#slots.total, draining: !this.#takes_jobs, completed, failed };
     };
-    const about = { name, version, queues, task, commands_only };
+    const about = { name, version, queues, task, commands_only, have };
     this.#registration = new Registration({ store, clock, random, ...about, activity, machine_time });
     const worker_id = this.#registration.id;
     const lease_ms = learn ? 0 : times.lease_ms;
-    this.#manager = new LeaseManager({ store, clock, random, host, worker_id, lease_ms });
+    this.#manager = new LeaseManager({ store, clock, random, host, worker_id, lease_ms, have });
     const { sweep_grace_ms: grace_ms, sweep_every_ms: every_ms } = times;
     const swept = { grace_ms, every_ms, dead_every_ms: DEAD_EVERY_MS, machine_time };
     this.#sweep = new RecoverySweep({ store, clock, random, report, store_url, ...swept });
@@ -252,7 +255,7 @@ export class WorkerPool {
     this.#asking = "acquire";
     this.#fill_again = false;
     const { queues, task, commands_only = false } = this.#options;
-    this.#manager.acquire({ count, queues, task, commands_only }).then(
+    this.#manager.acquire({ count, at_once: Math.min(free, count), queues, task, commands_only }).then(
       (leases) => this.#acquired(leases, count),
       (error) => {
         this.#asking = null;

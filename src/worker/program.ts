@@ -1,6 +1,7 @@
 /** The program of a granted job: its words, folder, environment, input and fence, as its worker starts it. */
 
 import { extensionOf } from "../core/calibration.ts";
+import { needVariables } from "../core/resources.ts";
 import type { Lease } from "../leasing/lease.ts";
 import { leftoverName } from "../recovery/leftovers.ts";
 import { jobEnvironment, jobVariables } from "../runner/environment.ts";
@@ -23,7 +24,7 @@ export function programOf({ job, grant, lease_ms }: Lease, told: Told, owner: At
     ...foreground,
     argv: [...handler, ...job.argv],
     cwd: job.cwd,
-    env: jobEnvironment(job.env, jobVariables(about)),
+    env: jobEnvironment(job.env, { ...jobVariables(about), ...needVariables(grant.held) }),
     input: job.input,
     pty: job.settings.pty,
     fence: () => fences.take(job.settings),

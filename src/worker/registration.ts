@@ -7,6 +7,7 @@ import { checkName } from "../core/check_job.ts";
 import { every, JUMP_TRUST_MS } from "../core/clock.ts";
 import type { Clock, MachineTime, Random } from "../core/clock.ts";
 import type { WorkerRecord } from "../core/records.ts";
+import type { Resources } from "../core/resources.ts";
 import { host, machineTime, ownIdentity } from "../platform/machine.ts";
 import type { Store } from "../store/store.ts";
 
@@ -19,6 +20,7 @@ export interface RegistrationOptions {
   queues: readonly string[] | null;
   task: string | null;
   commands_only: boolean;
+  have?: Resources;
   activity: () => Pick<WorkerRecord, "slots" | "draining" | "completed" | "failed">;
   /** The machine's own, unless a test has another. */
   machine_time?: () => MachineTime;
@@ -90,7 +92,7 @@ export class Registration {
   }
 
   async #write(ended: WorkerRecord["ended"]): Promise<void> {
-    const { store, clock, name, version, queues, task, commands_only, activity } = this.#options;
+    const { store, clock, name, version, queues, task, commands_only, have = {}, activity } = this.#options;
     const active = activity();
     this.#saved = { activity: JSON.stringify(active), mono_ms: clock.mono_ms() };
     const now_ms = await store.now();
@@ -104,6 +106,7 @@ export class Registration {
       queues,
       task,
       commands_only,
+      have,
       ...active,
       started_at_ms: this.#started_at_ms,
       seen_at_ms: now_ms,

@@ -98,6 +98,7 @@ const APART: Readonly<Record<string, Part>> = {
   // The interface of a store, in several files.
   "src/store/store.ts": "store/store.ts",
   "src/store/queries.ts": "store/store.ts",
+  "src/store/plans.ts": "store/store.ts",
   "src/store/copy/transfer.ts": "store/store.ts",
 };
 

@@ -13,7 +13,8 @@ export type Parents = { recent: number; kind: "after" | "after_any" | "after_fai
 
 export type Command =
   | { do: "enqueue"; jobs: (JobOverrides & { parents: Parents })[] }
-  | { do: "acquire"; holder: string; queues: string[] | null; task: string | null; count: number }
+  | { do: "acquire"; holder: string; queues: string[] | null; task: string | null; count: number; has_gpus: boolean }
+  | { do: "limit"; name: string; most: number | null }
   | { do: "extend"; grant: number; expires_in_ms: number; beat_age_ms: number | null }
   | { do: "settle"; grant: number; cause: Cause; informed: boolean; ended_ago_ms: number }
   | { do: "checkpoint"; grant: number; text: string }
@@ -57,8 +58,20 @@ export function commandSequences(exact: boolean): fc.Arbitrary<Command[]> {
         { weight: 2, arbitrary: fc.constant<Parents>([]) },
         { weight: 1, arbitrary: fc.array(parent, { maxLength: 2 }) },
       ),
+      bound: fc.constantFrom<Partial<Pick<JobOverrides, "limits" | "needs">>>(
+        {},
+        {},
+        { limits: ["x"] },
+        { needs: { gpu: 1 } },
+        { needs: { gpu: 2 } },
+      ),
     })
-    .map(({ retries, retry_on, lease_ms, ...rest }) => ({ ...rest, settings: { retries, retry_on, lease_ms } }));
+    .map(({ retries, retry_on, lease_ms, bound, ...rest }) => ({
+      ...rest,
+      // No job counts for two limits here, so that the model needs to know of no places that are kept for such.
+      ...(rest.queue === "b" ? bound : {}),
+      settings: { retries, retry_on, lease_ms },
+    }));
 
   const kinds: [number, fc.Arbitrary<Command>][] = [
     [4, command({ do: "enqueue", jobs: fc.array(jobs, { minLength: 1, maxLength: 2 }) })],
@@ -70,8 +83,10 @@ export function commandSequences(exact: boolean): fc.Arbitrary<Command[]> {
         queues: fc.constantFrom<string[] | null>(null, ["a"], ["a", "b"], ["b", "a"]),
         task,
         count: fc.integer({ min: 1, max: 3 }),
+        has_gpus: fc.boolean(),
       }),
     ],
+    [2, command({ do: "limit", name: fc.constantFrom("a", "x"), most: fc.constantFrom(null, 0, 1, 2) })],
     [
       3,
       command({

@@ -39,6 +39,8 @@ export function enqueueContract(test: StoreTest): void {
       s.sameTime(run_at_ms, now_ms);
       expect(state).toEqual({ name: "pending", run_at_ms });
       expect(rest).toEqual({
+        limits: [],
+        needs: {},
         id,
         queue: "mail",
         task: "t",

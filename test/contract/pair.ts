@@ -17,7 +17,7 @@ function pick<T>(list: readonly T[], recent: number): T | undefined {
   return list.at(-1 - (recent % list.length));
 }
 
-type Asked = Pick<AcquireRequest, "holder" | "queues" | "task" | "count" | "job">;
+type Asked = Pick<AcquireRequest, "holder" | "queues" | "task" | "count" | "job"> & { has_gpus?: boolean };
 
 const EVERYTHING = { queues: null, task: null, count: 1 };
 
@@ -48,6 +48,12 @@ export class Pair {
       case "acquire":
         await this.#acquire(command);
         return;
+      case "limit": {
+        const { name, most } = command;
+        this.#model.setLimit(name, most);
+        await this.#store.setLimit(name, most === null ? null : { most, rate: null });
+        return;
+      }
       case "extend":
         return this.#withGrant(command.grant, async ({ id, token }) => {
           const request = {
@@ -160,14 +166,16 @@ export class Pair {
     for (const [index, { status }] of answers.entries()) this.#same("retry", status, expected[index] ?? "nothing");
   }
 
-  async #acquire({ holder, queues, task, count, job: id }: Asked): Promise<number> {
-    const one = id === undefined ? {} : { job: id };
+  async #acquire({ holder, queues, task, count, job: id, has_gpus = false }: Asked): Promise<number> {
+    const one = { ...(id === undefined ? {} : { job: id }), ...(has_gpus ? { have: { gpu: ["0", "1"] } } : {}) };
     const request = acquireRequest({ holder, queues, task, count, lease_ms: 20_000, ...one });
     const grants = await this.#store.acquire(request);
-    const answered = grants.map(({ job, checkpoint }) => ({ id: job.id, token: job.token, checkpoint }));
-    expect(answered).toEqual(this.#model.acquire(request));
-    for (const { job, checkpoint } of grants) {
+    const answered = grants.map(({ job, checkpoint, held }) => ({ id: job.id, token: job.token, checkpoint, held }));
+    expect(answered as unknown).toEqual(this.#model.acquire(request));
+    for (const { job, checkpoint, held } of grants) {
       this.#grants.push(job);
+      if (job.limits.length > 0) this.#met.add("acquire limited");
+      if ("gpu" in held) this.#met.add("acquire with a resource");
       this.#met.add("acquire granted");
       if (checkpoint !== null) this.#met.add("acquire with checkpoint");
     }
@@ -246,6 +254,16 @@ export class Pair {
 
   async #compare(): Promise<void> {
     await this.#compareFigures();
+    const uses = (await this.#store.limits()).map(({ name, most, running, waiting }) => ({
+      name,
+      most,
+      running,
+      waiting,
+    }));
+    expect(uses).toEqual(this.#model.limits());
+    if (uses.some(({ most, running }) => most !== null && running > most))
+      this.#met.add("limit lowered below what runs");
+    if (uses.some(({ most, running }) => most === running)) this.#met.add("limit full");
     const ids = [...this.#model.jobs.keys()];
     const view = (job: Job | null): unknown => {
       if (!job) return null;

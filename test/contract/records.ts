@@ -18,6 +18,7 @@ function worker(overrides: Partial<WorkerRecord> = {}): WorkerRecord {
     slots: 2,
     task: null,
     commands_only: false,
+    have: {},
     draining: false,
     completed: 0,
     failed: 0,

@@ -27,6 +27,8 @@ const SORT_KEYS: Readonly<Record<NonNullable<ListQuery["sort"]>, (job: Job) => n
   attempts: ({ token }) => token,
 };
 
+const countsFor = ({ queue, limits }: Job, name: string): boolean => queue === name || limits.includes(name);
+
 export class Reference {
   now_ms = 0;
   readonly jobs = new Map<number, Job>();
@@ -36,6 +38,9 @@ export class Reference {
   readonly #progress = new Map<number, string>();
   /** Job → whom it waits for → in which states that may end. */
   readonly #waits = new Map<number, Map<number, readonly string[]>>();
+  readonly #limits = new Map<string, number>();
+  /** By job, what its newest attempt was given. */
+  readonly #gpus = new Map<number, string[]>();
 
   /** What the batch would answer; null where an id is to be given out by the store. */
   plan(asked: NewJob): { id: number | null } | { error: "key_exists" } {
@@ -50,8 +55,11 @@ export class Reference {
     if (live) this.#apply(live.id, { type: "cancel", reason: "replaced" });
     const run_at_ms = Math.max(asked.run_at_ms ?? this.now_ms, this.now_ms + asked.delay_ms);
     const name = run_at_ms > this.now_ms ? "scheduled" : "pending";
-    const { queue, task, key, priority, settings } = asked;
-    this.jobs.set(id, jobIn({ name, run_at_ms }, { id, queue, task, key, priority, settings, run_at_ms }));
+    const { queue, task, key, priority, settings, limits, needs } = asked;
+    this.jobs.set(
+      id,
+      jobIn({ name, run_at_ms }, { id, queue, task, key, priority, settings, limits, needs, run_at_ms }),
+    );
     this.attempts.set(id, []);
     this.newest_id = id;
     this.#link(id, asked);
@@ -84,24 +92,59 @@ export class Reference {
     if (satisfied) this.#apply(id, { type: "unblock" });
   }
 
-  acquire(request: Contract.AcquireRequest): { id: number; token: number; checkpoint: string | null }[] {
+  setLimit(name: string, most: number | null): void {
+    if (most === null) this.#limits.delete(name);
+    else this.#limits.set(name, most);
+  }
+
+  limits(): { name: string; most: number; running: number; waiting: number }[] {
+    const count = (name: string, state: string): number =>
+      this.#all().filter((job) => job.state.name === state && countsFor(job, name)).length;
+    return [...this.#limits]
+      .toSorted(([a], [b]) => (a < b ? -1 : 1))
+      .map(([name, most]) => ({ name, most, running: count(name, "running"), waiting: count(name, "pending") }));
+  }
+
+  acquire(request: Contract.AcquireRequest): { id: number; token: number; checkpoint: string | null; held: object }[] {
     this.promote();
-    const { queues, task, count, holder } = request;
+    const { queues, task, count } = request;
     const rank = (job: Job): number => (queues === null ? 0 : queues.indexOf(job.queue));
     const isAskedFor = (job: Job): boolean =>
       request.job === undefined ? rank(job) >= 0 && (task === null || job.task === task) : job.id === request.job;
     const ready = this.#all()
       .filter((job) => job.state.name === "pending" && isAskedFor(job))
       .toSorted((a, b) => rank(a) - rank(b) || b.priority - a.priority || a.run_at_ms - b.run_at_ms || a.id - b.id);
-    return ready.slice(0, count).map(({ id, settings }) => {
-      const lease_ms = typeof settings.lease_ms === "number" ? settings.lease_ms : request.lease_ms;
-      this.#apply(id, { type: "acquire", holder, lease_ms });
-      const granted = this.#get(id);
-      const { token } = granted;
-      this.jobs.set(id, { ...granted, started_at_ms: this.now_ms });
-      this.attempts.get(id)?.push({ token, worker: holder, cause: null });
-      return { id, token, checkpoint: this.#progress.get(id) ?? null };
-    });
+    const granted = [];
+    const kept = new Map<number, number>();
+    for (const job of ready) {
+      if (granted.length === count) break;
+      const { gpu = 0 } = job.needs;
+      const free = this.#freeGpus(request);
+      const left = free.length - kept.values().reduce((sum, some) => sum + some, 0);
+      const full = this.limits().some(({ name, most, running }) => countsFor(job, name) && running >= most);
+      if (!full && (gpu === 0 || left >= gpu))
+        granted.push(this.#grant(job, request, gpu === 0 ? {} : { gpu: free.slice(0, gpu) }));
+      // It has waited long enough, and the machine has as many: those behind it get what is left.
+      else if (!full && request.have !== undefined && this.now_ms - job.run_at_ms >= 60_000) kept.set(gpu, gpu);
+    }
+    return granted;
+  }
+
+  #grant({ id, settings }: Job, { holder, ...request }: Contract.AcquireRequest, held: { gpu?: string[] }) {
+    const lease_ms = typeof settings.lease_ms === "number" ? settings.lease_ms : request.lease_ms;
+    this.#apply(id, { type: "acquire", holder, lease_ms });
+    const granted = this.#get(id);
+    const { token } = granted;
+    this.jobs.set(id, { ...granted, started_at_ms: this.now_ms });
+    this.attempts.get(id)?.push({ token, worker: holder, cause: null });
+    this.#gpus.set(id, held.gpu ?? []);
+    return { id, token, checkpoint: this.#progress.get(id) ?? null, held };
+  }
+
+  #freeGpus({ have }: Contract.AcquireRequest): string[] {
+    const running = this.#all().filter(({ state }) => state.name === "running");
+    const taken = new Set(running.flatMap(({ id }) => this.#gpus.get(id) ?? []));
+    return ((have?.["gpu"] ?? []) as string[]).filter((id) => !taken.has(id));
   }
 
   extend({ id, token, expires_in_ms, beat_age_ms }: Contract.ExtendRequest): string {

@@ -33,6 +33,8 @@ const SAMPLES: Readonly<Record<Exclude<JobFieldName, "argv">, string | true>> = 
   after_any: "5-6",
   after_failed: "7",
   after_task: "one,two",
+  limit: "github,api",
+  need: "gpu,mem=8G",
   retries: "0",
   backoff: "fixed:30s",
   retry_on: "lost",

@@ -56,7 +56,7 @@ async function run({ interval_ms, gaps_ms, answers }: Course): Promise<Result> {
   const manager = new LeaseManager({ store, worker_id: "w", host: "h", clock, random: () => 0, lease_ms: LEASE_MS });
   const expires_at_ms = clock.wall_ms() + LEASE_MS;
   const job = jobIn({ name: "running", holder: "w", expires_at_ms, cancel_requested_at_ms: null }, { token: 1 });
-  const grant = { job, lease_ms: LEASE_MS, expires_at_ms, checkpoint: null, previous: null };
+  const grant = { job, lease_ms: LEASE_MS, expires_at_ms, checkpoint: null, previous: null, held: {} };
   const lease = new Lease(grant, instant(clock), clock);
   const heartbeat = new Heartbeat(clock);
   const extender = new LeaseExtender(manager, { clock, interval_ms });

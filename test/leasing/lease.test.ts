@@ -10,7 +10,11 @@ const HOUR_MS = 3_600_000;
 function granted(clock: ManualClock): Lease {
   const expires_at_ms = clock.wall_ms() + LEASE_MS;
   const job = jobIn({ name: "running", holder: "w", expires_at_ms, cancel_requested_at_ms: null }, { token: 4 });
-  return new Lease({ job, lease_ms: LEASE_MS, expires_at_ms, checkpoint: null, previous: null }, instant(clock), clock);
+  return new Lease(
+    { job, lease_ms: LEASE_MS, expires_at_ms, checkpoint: null, previous: null, held: {} },
+    instant(clock),
+    clock,
+  );
 }
 
 describe("what remains of a lease", () => {

@@ -40,6 +40,7 @@ export function register(b: Bench, id: string, identity: ProcessIdentity, on = h
     slots: 1,
     task: null,
     commands_only: false,
+    have: {},
     draining: false,
     completed: 0,
     failed: 0,

@@ -173,7 +173,10 @@ describe("a simulation of something broken fails", () => {
         const [running] = await eye.list({ states: ["running"], limit: 1, newest_first: false });
         if (running === undefined || running.state.name !== "running") return grants;
         const { expires_at_ms } = running.state;
-        return [...grants, { job: running, lease_ms: 10_000, expires_at_ms, checkpoint: null, previous: null }];
+        return [
+          ...grants,
+          { job: running, lease_ms: 10_000, expires_at_ms, checkpoint: null, previous: null, held: {} },
+        ];
       },
     })),
     /^\((3|4|9|13|20)\)/,

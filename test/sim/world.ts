@@ -95,6 +95,7 @@ export class World {
       slots: 2,
       task: null,
       commands_only: false,
+      have: {},
       draining: false,
       completed: 0,
       failed: 0,

@@ -178,6 +178,7 @@ describe("a copy", () => {
       slots: 1,
       task: null,
       commands_only: false,
+      have: {},
       draining: false,
       completed: 0,
       failed: 0,

@@ -32,6 +32,8 @@ export function newJob(overrides: JobOverrides = {}): NewJob {
     after_any: [],
     after_failed: [],
     after_task: [],
+    limits: [],
+    needs: {},
     ...overrides,
     settings: settings(overrides.settings),
   };
@@ -63,6 +65,8 @@ export function jobIn(
     run_at_ms: 0,
     started_at_ms: null,
     last_beat_at_ms: null,
+    limits: [],
+    needs: {},
     ...overrides,
     settings: settings(overrides.settings),
   };

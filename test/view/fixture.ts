@@ -88,6 +88,7 @@ export function worker(overrides: Partial<WorkerRecord> = {}): WorkerRecord {
     version: "0.1.0",
     queues: null,
     slots: 4,
+    have: {},
     task: null,
     commands_only: false,
     draining: false,

@@ -16,7 +16,7 @@ import { attempt, checkpoint, now_ms, overview, running, worker } from "./fixtur
 
 const JOB_NAMES =
   "schema id state queue task key priority argv input cwd retries attempts retries_left token holder expires_at " +
-  "last_beat_at progress message exit_code cause error output reason created_at run_at started_at finished_at";
+  "last_beat_at progress message exit_code cause error output reason created_at run_at started_at finished_at limit need";
 const ATTEMPT_NAMES =
   "attempt token worker host pid started_at ended_at cause exit_code signal last_line beats extensions extension_failures extension_refusals error fence cpu_ms memory_bytes";
 
@@ -128,7 +128,7 @@ describe("around a job", () => {
     ];
     expect(flat.map(names)).toEqual([
       "id job task kind token at text error",
-      "id name state host pid version queues task slots slots_idle slots_processing slots_draining slots_stopped completed failed current started_at seen_at stopped_at",
+      "id name state host pid version queues task slots slots_idle slots_processing slots_draining slots_stopped completed failed current started_at seen_at stopped_at have",
       "queue paused workers running cancelling pending scheduled retrying blocked completed failed cancelled",
       "id state queue task token holder stale expires_at last_beat_at minutes_since_beat minutes_since_expiry started_at",
     ]);

@@ -37,6 +37,7 @@ const FOUND = {
   queues: "(__lease_ask queues)",
   tasks: "(__lease_ask tasks)",
   ids: "(__lease_ask ids)",
+  limits: "(__lease_ask limits)",
 } as const;
 
 /** `-f`: no files beside it. */

@@ -43,6 +43,7 @@ const ACTIONS = {
   queues: " _lease_ask queues",
   tasks: " _lease_ask tasks",
   ids: " _lease_ask ids",
+  limits: " _lease_ask limits",
 } as const;
 
 function actionOf({ words, completer }: Values): string {

@@ -71,6 +71,8 @@ const GOOD_FOR_MS: Readonly<Record<Verb, number>> = {
   recovery: SLOW_MS,
   retryCounts: SLOW_MS,
   learned: SLOW_MS,
+  limits: FRESH_MS,
+  holdings: FRESH_MS,
 };
 
 const CLOCK_READ_EVERY_MS = 60_000;

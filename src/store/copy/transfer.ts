@@ -19,6 +19,8 @@ export const KINDS = [
   "learned",
   "history",
   "totals",
+  "limits",
+  "starts",
 ] as const;
 export type Kind = (typeof KINDS)[number];
 
@@ -46,7 +48,7 @@ export const SHAPES: Readonly<Record<Kind, Shape>> = {
     `id:int state queue priority:int run_at_ms:int token:int failures:int retries:int lease_ms:int holder
     expires_at_ms:int cancel_requested_at_ms:int created_at_ms:int started_at_ms:int finished_at_ms:int
     last_beat_at_ms:int task key argv cwd settings env progress:real message cause exit_code:int error output reason
-    cancel_grace_ms:int cancel_told_at_ms:int`,
+    cancel_grace_ms:int cancel_told_at_ms:int gate held`,
   ),
   inputs: shape(1, "job_id:int data:bytes"),
   attempts: shape(
@@ -67,6 +69,8 @@ export const SHAPES: Readonly<Record<Kind, Shape>> = {
     run_max_ms:int first_ended:int wait_ms:int wait_max_ms:int`,
   ),
   totals: shape(3, "queue name label count:int sum_ms:int"),
+  limits: shape(1, "name most:int rate_count:int rate_ms:int"),
+  starts: shape(4, "name at_ms:int job_id:int attempt:int"),
 };
 
 /** For a row that a store does not take: whose it is, and what to do. Only a damaged one is refused. */

@@ -9,7 +9,7 @@ import type { NewJob, StateName } from "../../core/job.ts";
 import { envColumn, isBlocked } from "../shared/columns.ts";
 import { answersWhenDone, replaces } from "../shared/verdicts.ts";
 import type { DoneState, Acquirer, BulkEnqueued, EnqueueOptions, Enqueued, Grant } from "../store.ts";
-import { acquire } from "./acquire.ts";
+import { acquire, acquireBounded } from "./acquire.ts";
 import { cancelWaiting } from "./cancel.ts";
 import { addDependencies, freeChildren } from "./dependencies.ts";
 import { idsOf } from "./session/arrays.ts";
@@ -83,8 +83,10 @@ export async function enqueue(
 /** In the transaction that added it, or found it: before anybody else can. */
 async function acquireOne(db: Connection, acquirer: Acquirer, job: number): Promise<Grant | null> {
   const request = { ...acquirer, count: 1, queues: null, task: null, job };
-  const acquired = await acquire(db, request, { number: 0, due_first: false, again: false });
-  if (acquired === null) return null;
+  const more = { number: 0, due_first: false, again: false };
+  const found = await acquire(db, request, more);
+  if (found === "due") return null;
+  const acquired = found === "bounded" ? await acquireBounded(db, request, more) : found;
   if (acquired.damaged.length > 0) await settle(within(db), acquired.damaged);
   return acquired.grants[0] ?? null;
 }

@@ -14,7 +14,7 @@ import type {
   SettleAnswer,
   SettleRequest,
 } from "../store.ts";
-import { PROMOTE_LIMIT, acquire, promote, type Acquired } from "./acquire.ts";
+import { PROMOTE_LIMIT, acquire, acquireBounded, promote, type Acquired } from "./acquire.ts";
 import { freeSome } from "./dependencies.ts";
 import { extend, inRounds, noteProcess, type TimedExtend } from "./extend.ts";
 import { appendLogs } from "./logs.ts";
@@ -103,6 +103,7 @@ type GroupedHolder = Pick<Holder, "acquire" | "extend" | "settle" | "noteProcess
 /** What the holders of leases ask of the store, each verb for all slots of the process in one statement. */
 export function groupedVerbs(session: Session, clock: Clock, random: Random, send: (notice: Notice) => void) {
   const quick: Session["run"] = (work) => session.run(work, QUICK);
+  const together: Session["transaction"] = (work) => session.transaction(work, QUICK);
   // Others may have been waiting for what has ended.
   const ends = endWriter(session, QUICK, () => send("urgent"));
   const extensions = new GroupCommit<TimedExtend, ExtendAnswer>((all) =>
@@ -118,7 +119,10 @@ export function groupedVerbs(session: Session, clock: Clock, random: Random, sen
   /** Of which jobs output is being written. */
   const printing = new Map<number, Promise<unknown>>();
   const holder: GroupedHolder = {
-    acquire: (request) => acquireSound(quick, ends, request, () => Math.floor(random() * Number.MAX_SAFE_INTEGER)),
+    acquire: (request) =>
+      acquireSound({ run: quick, transaction: together }, ends, request, () =>
+        Math.floor(random() * Number.MAX_SAFE_INTEGER),
+      ),
     extend(requests, { within_ms } = { within_ms: 0 }) {
       const asked_at_ms = clock.mono_ms();
       return extensions.ask(
@@ -156,14 +160,14 @@ export function groupedVerbs(session: Session, clock: Clock, random: Random, sen
 
 /** What turns out to be damaged is set aside, and others are granted instead. */
 async function acquireSound(
-  run: Session["run"],
+  calls: Pick<Session, "run" | "transaction">,
   ends: EndWriter,
   request: AcquireRequest,
   newNumber: () => number,
 ): Promise<Grant[]> {
   const grants: Grant[] = [];
   while (grants.length < request.count) {
-    const found = await acquireSome(run, ends, { ...request, count: request.count - grants.length }, newNumber());
+    const found = await acquireSome(calls, ends, { ...request, count: request.count - grants.length }, newNumber());
     grants.push(...found.grants);
     if (found.damaged.length === 0) break;
     try {
@@ -179,18 +183,22 @@ async function acquireSound(
 
 /** `number` names this call, so that one whose answer was lost can be told again. */
 async function acquireSome(
-  run: Session["run"],
+  { run, transaction }: Pick<Session, "run" | "transaction">,
   ends: EndWriter,
   request: AcquireRequest,
   number: number,
 ): Promise<Acquired> {
   let freeing = false;
   for (let due_first = true; ;) {
-    const acquired = await run((db, again) => acquire(db, request, { number, due_first, again }));
+    const found = await run((db, again) => acquire(db, request, { number, due_first, again }));
+    const acquired =
+      found === "bounded"
+        ? await transaction((db, again) => acquireBounded(db, request, { number, due_first, again }))
+        : found;
     // The next in turn may be one that has not been told yet that it is free.
-    if (acquired !== null && (!freeing || acquired.grants.length + acquired.damaged.length > 0)) return acquired;
+    if (acquired !== "due" && (!freeing || acquired.grants.length + acquired.damaged.length > 0)) return acquired;
     // When others are at it already, their promotions count as not yet there.
-    if (acquired === null && (await run(promote)) < PROMOTE_LIMIT) due_first = false;
+    if (acquired === "due" && (await run(promote)) < PROMOTE_LIMIT) due_first = false;
     freeing = await ends.transaction(freeSome);
   }
 }

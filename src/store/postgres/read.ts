@@ -16,6 +16,7 @@ import { SATISFIED } from "../shared/columns.ts";
 import { Conditions, SHOWN, narrowCheckpoints, narrowList, orderOf } from "../shared/filters.ts";
 import { MOST_PRIORITIES, toQueueCount } from "../shared/history.ts";
 import { toAttempt, toCheckpoint, toJob, toWorker } from "../shared/rows.ts";
+import { earliest } from "../shared/verdicts.ts";
 import { byId, toList } from "./session/arrays.ts";
 import type { Connection } from "./session/session.ts";
 import { SELECT_JOB, SQL, WITHOUT_COMMAND, readyQueues } from "./statements.ts";
@@ -145,7 +146,7 @@ export async function attempts(db: Connection, id: number): Promise<AttemptRecor
 
 export async function nextDue(db: Connection): Promise<number | null> {
   const [row] = await db.query(SQL.nextDue);
-  return (row?.["at_ms"] ?? null) as number | null;
+  return earliest((row?.["at_ms"] ?? null) as number | null, (row?.["start_ms"] ?? null) as number | null);
 }
 
 const LEASES = `SELECT count(*) AS held, count(*) FILTER (WHERE expires_at_ms < clock.ms) AS stale,

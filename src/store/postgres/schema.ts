@@ -223,6 +223,32 @@ CREATE TABLE lease.freeing (parent_id bigint PRIMARY KEY, behind_id bigint NOT N
  */
 const VERSION_7 = "CREATE UNLOGGED TABLE lease.incoming_env (job_id bigint PRIMARY KEY, env text NOT NULL);";
 
+/**
+ * Limits and resources: see the SQLite schema. A lease that knows nothing of them, and had the store open before, can't
+ * grant a job that is bounded: the trigger leaves the row as it is.
+ */
+const VERSION_8 = `
+ALTER TABLE lease.jobs ADD COLUMN gate text NOT NULL DEFAULT '', ADD COLUMN held text;
+ALTER TABLE lease.workers ADD COLUMN have text;
+DROP INDEX lease.jobs_ready, lease.jobs_ready_task;
+CREATE INDEX jobs_ready ON lease.jobs (queue, (CASE WHEN argv = '[]' THEN 1 ELSE 0 END), gate, priority DESC, run_at_ms,
+  id) WHERE state = 'pending';
+CREATE INDEX jobs_ready_task ON lease.jobs (task, queue, (CASE WHEN argv = '[]' THEN 1 ELSE 0 END), gate, priority DESC,
+  run_at_ms, id) WHERE state = 'pending' AND task IS NOT NULL;
+CREATE INDEX jobs_gates ON lease.jobs (gate) WHERE state = 'pending' AND gate <> '';
+CREATE FUNCTION lease.leave() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+CREATE TRIGGER jobs_bounded BEFORE UPDATE OF state ON lease.jobs FOR EACH ROW
+  WHEN (new.state = 'running' AND new.gate <> '' AND new.held IS NULL) EXECUTE FUNCTION lease.leave();
+CREATE TABLE lease.limits (
+  name text PRIMARY KEY, most bigint CHECK (most >= 0), rate_count bigint CHECK (rate_count > 0),
+  rate_ms bigint CHECK (rate_ms > 0), CHECK ((rate_count IS NULL) = (rate_ms IS NULL))
+);
+CREATE TABLE lease.starts (
+  name text NOT NULL, at_ms bigint NOT NULL, job_id bigint NOT NULL, attempt integer NOT NULL,
+  PRIMARY KEY (name, at_ms, job_id, attempt)
+);
+`;
+
 export const MIGRATIONS: readonly string[] = [
   VERSION_1,
   VERSION_2,
@@ -231,6 +257,7 @@ export const MIGRATIONS: readonly string[] = [
   VERSION_5,
   VERSION_6,
   VERSION_7,
+  VERSION_8,
 ];
 
 /** What the steps make, and what is made beside them. */

@@ -4,6 +4,7 @@
  * clock is read once in each, and `lease.` stands for the store's schema.
  */
 
+import { gateText } from "../../core/gate.ts";
 import type { NewJob } from "../../core/job.ts";
 import { UNLEARNED_LEASE_MS } from "../../core/learning.ts";
 import { SHAPES } from "../copy/transfer.ts";
@@ -12,6 +13,7 @@ import { CLASS_BOUNDS_MS, LONGEST_NOTED_MS, MINUTE_MS } from "../../core/history
 import { stateColumns } from "../shared/rows.ts";
 import { auditText } from "../shared/verdicts.ts";
 import type { RecoverRequest, SettleRequest } from "../store.ts";
+import { BOUNDED, FULL, GATES, NEXT_START, isLimit } from "./limits.ts";
 import { isPaused } from "./pause.ts";
 import { Columns, perRow } from "./session/arrays.ts";
 
@@ -27,6 +29,7 @@ export const NEW_JOBS = new Columns<NewJob>({
   key: ["text", (job) => job.key],
   cwd: ["text", (job) => job.cwd],
   settings: ["text", (job) => settingsColumn(job.settings)],
+  gate: ["text", gateText],
   blocked: ["boolean", isBlocked],
   has_input: ["boolean", (job) => job.input !== null],
 });
@@ -72,7 +75,7 @@ export const SELECT_JOB = `SELECT ${columnsOf("jobs")}, ${inputOf("jobs")} FROM 
 /** Where nobody asks for its input. */
 export const SELECT_WITHOUT_INPUT = `SELECT ${columnsOf("jobs")} FROM lease.jobs`;
 
-const CLOCK = "clock AS MATERIALIZED (SELECT lease.now_ms() AS ms)";
+export const CLOCK = "clock AS MATERIALIZED (SELECT lease.now_ms() AS ms)";
 
 /** Only a running job has an expiry. Said by it and not by the state, lest the planner walk through all that run. */
 const RUNNING = "jobs.expires_at_ms IS NOT NULL";
@@ -99,10 +102,11 @@ const ENDED = (recovered: boolean) => `took AS MATERIALIZED (
 
 // ── Acquire ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-// $1 holder, $2 host, $3 lease_ms, $4 count, $5 request, $6 whether due jobs come first, then the variant's own.
+// $1 holder, $2 host, $3 lease_ms, $4 count, $5 request, $6 whether due jobs come first, $7 what the acquirer has by
+// name, then the variant's own. Where a job that is bounded may start, it only says so: see acquireBounded.
 
 type Kind = "all" | "commands";
-const KINDS = { all: "VALUES (0), (1)", commands: "VALUES (0)" } as const;
+export const COMMAND_KINDS = { all: "VALUES (0), (1)", commands: "VALUES (0)" } as const;
 
 /** The queues that hold pending jobs, by stepping through the index. */
 export const readyQueues = (task: string) => `ready (name) AS (
@@ -119,13 +123,13 @@ const TURN = "ORDER BY priority DESC, run_at_ms, id LIMIT $4";
 
 const pickOf = (queue: string, task: string, without: string) => `SELECT jobs.id, jobs.priority, jobs.run_at_ms
     FROM lease.jobs WHERE state = 'pending' AND jobs.queue = ${queue} ${task} AND ${WITHOUT_COMMAND} = ${without}
-      AND NOT due.found ${TURN} FOR UPDATE SKIP LOCKED`;
+      AND gate = '' AND NOT due.found AND NOT due.bounded ${TURN} FOR UPDATE SKIP LOCKED`;
 
 /** Whose turn it is in a queue: of those with a command, or of all. */
 const pickFrom = (queue: string, task: string, kind: Kind) =>
   kind === "commands"
     ? pickOf(queue, task, "0")
-    : `SELECT either.* FROM (${KINDS.all}) AS kind (n)
+    : `SELECT either.* FROM (${COMMAND_KINDS.all}) AS kind (n)
       CROSS JOIN LATERAL (${pickOf(queue, task, "kind.n")}) AS either ${TURN}`;
 
 /** A lease of 0 is a learned one: by the job's key, or else by its queue (see subjectOf). */
@@ -147,17 +151,19 @@ export const FRESH = { state: "running", ...NONE };
 const KNOWN = new Set(["holder", "last_beat_at_ms", ...Object.keys(FRESH)]);
 const GRANT_COLUMNS = JOB_COLUMNS.filter((column) => !KNOWN.has(column));
 
-const answer = `SELECT due.found AS due, ${GRANT_COLUMNS.map((column) => `granted.${column}`).join(", ")},
+const answer = `SELECT due.found AS due, due.bounded, ${GRANT_COLUMNS.map((column) => `granted.${column}`).join(", ")},
   ${inputOf("granted")} FROM due LEFT JOIN granted ON TRUE`;
 
-const acquire = (picked: string, more = "") => `WITH RECURSIVE ${CLOCK}, due AS MATERIALIZED (
+const acquire = (picked: string, { more = "", bounded = BOUNDED, held = "" } = {}) => `WITH RECURSIVE ${CLOCK},
+  ${GATES}, ${FULL}, due AS MATERIALIZED (
     SELECT $6::boolean AND (EXISTS (SELECT 1 FROM lease.freeing) OR EXISTS (
-      SELECT 1 FROM lease.jobs WHERE state = 'scheduled' AND run_at_ms <= clock.ms)) AS found FROM clock
+      SELECT 1 FROM lease.jobs WHERE state = 'scheduled' AND run_at_ms <= clock.ms)) AS found, ${bounded} AS bounded
+    FROM clock
   ), ${more} picked AS MATERIALIZED (${picked}), granted AS (
     -- Absurd numbers are cut, so that a damaged job can be granted, and then be seen and set aside.
     UPDATE lease.jobs SET state = 'running', token = least(token, ${MOST_GRANTS - 1}) + 1, holder = $1, started_at_ms = clock.ms,
       last_beat_at_ms = clock.ms, expires_at_ms = clock.ms + ${GRANTED_MS}, beats = 0, extensions = 0, progress = NULL, message = NULL,
-      reason = NULL
+      reason = NULL ${held}
     FROM clock WHERE jobs.id = ANY (ARRAY(SELECT id FROM picked)) RETURNING jobs.*
   ), opened AS (
     INSERT INTO lease.attempts (job_id, attempt, worker, host, started_at_ms, lease_ms, request)
@@ -167,11 +173,12 @@ const acquire = (picked: string, more = "") => `WITH RECURSIVE ${CLOCK}, due AS 
   ) ${answer}`;
 
 const NAMED = (task: string, kind: Kind) => `SELECT picked.id FROM due, (
-    SELECT name FROM unnest($7::text[]) AS asked (name) WHERE NOT ${isPaused("asked.name")}
+    SELECT name FROM unnest($8::text[]) AS asked (name)
+    WHERE NOT ${isPaused("asked.name")} AND NOT ${isLimit("asked.name")}
   ) AS queue CROSS JOIN LATERAL (${pickFrom("queue.name", task, kind)}) AS picked LIMIT $4`;
 
 const ALL = (task: string, kind: Kind) => `SELECT picked.id FROM due, (
-    SELECT name FROM ready WHERE name IS NOT NULL AND NOT ${isPaused("ready.name")}
+    SELECT name FROM ready WHERE name IS NOT NULL AND NOT ${isPaused("ready.name")} AND NOT ${isLimit("ready.name")}
   ) AS queue CROSS JOIN LATERAL (${pickFrom("queue.name", task, kind)}) AS picked
   ORDER BY picked.priority DESC, picked.run_at_ms, picked.id LIMIT $4`;
 
@@ -183,7 +190,7 @@ const settle = (fence: string, recovered: boolean) => `WITH ${CLOCK}, asked AS M
       finished_at_ms = asked.finished_at_ms, failures = asked.failures, cause = asked.cause,
       exit_code = asked.exit_code, error = asked.error, output = asked.output,
       reason = CASE WHEN asked.state = 'cancelled' THEN coalesce(asked.reason, jobs.reason) ELSE asked.reason END,
-      holder = NULL, expires_at_ms = NULL, cancel_requested_at_ms = NULL, cancel_grace_ms = NULL,
+      holder = NULL, expires_at_ms = NULL, cancel_requested_at_ms = NULL, held = NULL, cancel_grace_ms = NULL,
       cancel_told_at_ms = NULL, counted = jobs.counted + 1
     FROM asked WHERE jobs.id = asked.id AND ${RUNNING} AND jobs.token = asked.token
       -- Nobody asked for an end of which this outcome knows nothing, or only when its program had ended for good.
@@ -214,9 +221,9 @@ const settle = (fence: string, recovered: boolean) => `WITH ${CLOCK}, asked AS M
 const insertJobs = `WITH ${CLOCK}, given AS (
     SELECT *, greatest(coalesce(run_at_ms, clock.ms), clock.ms + delay_ms) AS due_ms FROM ${NEW_JOBS.sql} AS job, clock
   ) INSERT INTO lease.jobs (state, queue, priority, run_at_ms, retries, lease_ms, created_at_ms, task, key, argv, cwd,
-    settings, has_input)
+    settings, gate, has_input)
   SELECT CASE WHEN blocked THEN 'blocked' WHEN due_ms > ms THEN 'scheduled' ELSE 'pending' END, queue, priority, due_ms,
-    retries, lease_ms, ms, task, key, argv, cwd, settings, has_input
+    retries, lease_ms, ms, task, key, argv, cwd, settings, gate, has_input
   FROM given ORDER BY n`;
 
 const extend = perRow`WITH ${CLOCK}, asked AS MATERIALIZED (SELECT *, clock.ms - beat_age_ms AS beat_at_ms,
@@ -260,17 +267,17 @@ const ATTEMPTS = `SELECT attempts.*, CASE WHEN jobs.state = 'running' AND jobs.t
 const topPriority = (kind: Kind) => `WITH RECURSIVE ${readyQueues("")} SELECT max(head.priority) AS priority FROM (
       SELECT name FROM unnest($1::text[]) AS asked (name)
       UNION ALL SELECT name FROM ready WHERE $1::text[] IS NULL AND name IS NOT NULL
-    ) AS queue CROSS JOIN (${KINDS[kind]}) AS kind (n) CROSS JOIN LATERAL (
+    ) AS queue CROSS JOIN (${COMMAND_KINDS[kind]}) AS kind (n) CROSS JOIN LATERAL (
       SELECT priority FROM lease.jobs WHERE state = 'pending' AND jobs.queue = queue.name
-        AND ($2::text IS NULL OR task = $2::text) AND ${WITHOUT_COMMAND} = kind.n
+        AND ($2::text IS NULL OR task = $2::text) AND ${WITHOUT_COMMAND} = kind.n AND gate = ''
         ORDER BY priority DESC, run_at_ms, id LIMIT 1
     ) AS head WHERE NOT ${isPaused("queue.name")}`;
 
 const statementsOf = (kind: Kind) => ({
   named: acquire(NAMED("", kind)),
-  namedTask: acquire(NAMED("AND task = $8", kind)),
-  all: acquire(ALL("", kind), `${readyQueues("")}, `),
-  allTask: acquire(ALL("AND task = $7", kind), `${readyQueues("AND task = $7")}, `),
+  namedTask: acquire(NAMED("AND task = $9", kind)),
+  all: acquire(ALL("", kind), { more: `${readyQueues("")}, ` }),
+  allTask: acquire(ALL("AND task = $8", kind), { more: `${readyQueues("AND task = $8")}, ` }),
 });
 
 /** Whose turn it is, for an acquirer of everything and for one of commands alone. */
@@ -278,10 +285,23 @@ export const TURNS = { all: statementsOf("all"), commands: statementsOf("command
 
 export const SQL = {
   acquireOne: acquire(
-    "SELECT id FROM lease.jobs, due WHERE id = $7 AND state = 'pending' AND NOT due.found LIMIT $4 FOR UPDATE OF jobs",
+    `SELECT id FROM lease.jobs, due WHERE id = $8 AND state = 'pending' AND NOT due.found AND NOT due.bounded
+      LIMIT $4 FOR UPDATE OF jobs`,
+    {
+      bounded: `EXISTS (SELECT 1 FROM lease.jobs
+        WHERE id = $8 AND state = 'pending' AND (gate <> '' OR ${isLimit("jobs.queue")}) AND $7::text[] IS NOT NULL)`,
+    },
+  ),
+  /** Those that were picked under the lock, with what each is given. */
+  acquirePicked: acquire(
+    "SELECT id FROM lease.jobs WHERE id = ANY ($8::bigint[]) AND state = 'pending' LIMIT $4 FOR UPDATE SKIP LOCKED",
+    {
+      bounded: "$7::text[] IS NULL",
+      held: ", held = (SELECT given.held FROM unnest($8::bigint[], $9::text[]) AS given (id, held) WHERE given.id = jobs.id)",
+    },
   ),
   /** What an acquire was given whose answer was lost. $1 holder, $2 request. */
-  acquired: `WITH due AS (SELECT FALSE AS found), granted AS (
+  acquired: `WITH due AS (SELECT FALSE AS found, FALSE AS bounded), granted AS (
       SELECT jobs.* FROM lease.jobs JOIN lease.attempts ON job_id = id AND attempt = token
       WHERE state = 'running' AND holder = $1 AND request = $2::bigint) ${answer}`,
   /** For jobs that have run before: where they left off, and what may be left of them on this host. */
@@ -374,7 +394,7 @@ export const SQL = {
   now: "SELECT lease.now_ms() AS ms",
   getMeta: "SELECT value FROM lease.meta WHERE name = $1",
   setMeta: "INSERT INTO lease.meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = $2",
-  nextDue: "SELECT min(run_at_ms) AS at_ms FROM lease.jobs WHERE state = 'scheduled'",
+  nextDue: `SELECT (SELECT min(run_at_ms) FROM lease.jobs WHERE state = 'scheduled') AS at_ms, ${NEXT_START} AS start_ms`,
   cancelRequests: `SELECT id, token, cancel_grace_ms FROM lease.jobs
     WHERE state = 'running' AND holder = $1 AND cancel_requested_at_ms IS NOT NULL`,
 } as const;

@@ -11,6 +11,7 @@ import { checkpoint, saveWorker } from "./extend.ts";
 import { GroupCommit, QUICK, endWriter, groupedVerbs } from "./group_commit.ts";
 import { learned } from "./settle.ts";
 import { FOLD_EVERY, foldDeltas, history, totals } from "./history.ts";
+import { holdings, limits, setLimit } from "./limits.ts";
 import { logs } from "./logs.ts";
 import { pausedQueues, setPaused } from "./pause.ts";
 import * as read from "./read.ts";
@@ -112,6 +113,7 @@ function producer(calls: Calls): Producer {
     cancel: calls.change("urgent", cancel, ONCE),
     retry: calls.change("urgent", retry, ONCE),
     setPaused: calls.change("urgent", setPaused),
+    setLimit: calls.change("urgent", setLimit),
     close: () => calls.close(),
   };
 }
@@ -168,6 +170,8 @@ function reader(calls: Calls): Reader {
     retryCounts: calls.plain(read.retryCounts),
     backlog: calls.plain(read.backlog),
     topPriority: calls.plain(read.topPriority, QUICK),
+    limits: calls.plain(limits),
+    holdings: calls.plain(holdings),
     nextDue: calls.plain(read.nextDue, QUICK),
     workers: calls.plain(read.workers),
     recovery: calls.plain(recovery),

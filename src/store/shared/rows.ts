@@ -21,6 +21,7 @@ import {
   type JobState,
   type StateName,
 } from "../../core/job.ts";
+import { OPEN_GATE, readGate } from "../../core/gate.ts";
 import { once } from "../../core/once.ts";
 import { conclude, type Learned } from "../../core/learning.ts";
 import {
@@ -31,6 +32,7 @@ import {
   type WorkerRecord,
 } from "../../core/records.ts";
 import type { SqlRow, SqlValue } from "../../platform/platform.ts";
+import { gateColumn, resourcesSchema } from "./bounds.ts";
 import {
   RowTable,
   finite,
@@ -100,6 +102,7 @@ export const JOB_COLUMNS = {
   error: stringOrNull,
   output: stringOrNull,
   reason: stringOrNull,
+  gate: gateColumn,
 };
 
 const ATTEMPT = new RowTable({
@@ -147,6 +150,7 @@ const WORKER = new RowTable({
   task: stringOrNull,
   commands_only: int,
   slots: natural,
+  have: { ...orNull(parsed(resourcesSchema, {})), test: () => false },
   draining: int,
   completed: natural,
   failed: natural,
@@ -201,6 +205,7 @@ function jobOf(columns: Scalars, json: JsonColumns, input: SqlValue | undefined)
     task: columns.task,
     key: columns.key,
     priority: columns.priority,
+    ...(readGate(columns.gate) ?? OPEN_GATE),
     argv: json.argv,
     input: input instanceof Uint8Array ? input : null,
     cwd: columns.cwd,
@@ -288,9 +293,9 @@ export function toCheckpoint(row: SqlRow): Checkpoint {
 }
 
 export function toWorker(row: SqlRow): WorkerRecord {
-  const { draining, commands_only, ...rest } = WORKER.read(row).values;
+  const { draining, commands_only, have, ...rest } = WORKER.read(row).values;
   const flags = { draining: draining !== 0, commands_only: commands_only !== 0 };
-  return { ...rest, ...flags, process: toProcess(row) ?? PROCESS.instead };
+  return { ...rest, ...flags, have: have ?? {}, process: toProcess(row) ?? PROCESS.instead };
 }
 
 /** One that can't be read has taught nothing: learning begins anew. */
@@ -303,8 +308,8 @@ export function toLearned(row: SqlRow): Learned | null {
 export const WORKER_COLUMNS: readonly string[] = Object.keys({ ...PROCESS.instead, ...WORKER.instead });
 
 /** In the same order. */
-export function workerColumns({ process, queues, draining, commands_only, ...rest }: WorkerRecord): SqlValue[] {
-  const texts = { queues: queues === null ? null : JSON.stringify(queues) };
+export function workerColumns({ process, queues, have, draining, commands_only, ...rest }: WorkerRecord): SqlValue[] {
+  const texts = { queues: queues === null ? null : JSON.stringify(queues), have: JSON.stringify(have) };
   const flags = { draining: draining ? 1 : 0, commands_only: commands_only ? 1 : 0 };
   const columns: Readonly<Record<string, SqlValue>> = { ...rest, ...process, ...texts, ...flags };
   return WORKER_COLUMNS.map((name) => columns[name] ?? null);

@@ -16,6 +16,12 @@ export function byTurn(a: SqlRow, b: SqlRow): number {
   );
 }
 
+/** Of moments, null being none. */
+export function earliest(...times: readonly (number | null)[]): number | null {
+  const known = times.filter((at_ms) => at_ms !== null);
+  return known.length === 0 ? null : Math.min(...known);
+}
+
 /** Why a holder's write found no row. A job that is gone altogether counts as expired. */
 export function lossOf(current: SqlRow | null | undefined, token: number): "expired" | "conflict" {
   return current ? lossReason({ token: current["token"] as number }, token) : "expired";

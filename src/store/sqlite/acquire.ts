@@ -1,11 +1,14 @@
 /** Grants: whose turn it is, and what they get. */
 
+import { limitsOf } from "../../core/gate.ts";
 import type { SqlRow } from "../../platform/platform.ts";
+import { pickInTurn, toHeld, type Picked, type Waiting } from "../shared/room.ts";
 import { toJob, toProcess } from "../shared/rows.ts";
 import { SET_ASIDE, byTurn, setAside } from "../shared/verdicts.ts";
 import type { BacklogQuery } from "../queries.ts";
 import type { AcquireRequest, Acquirer, Grant } from "../store.ts";
 import { freeSome, isFreeing } from "./dependencies.ts";
+import { boundsNow, noteStart, type Bounds } from "./limits.ts";
 import type { Database } from "./open.ts";
 import { settle } from "./settle.ts";
 import { SQL, TURNS } from "./statements.ts";
@@ -38,6 +41,8 @@ export function acquire(db: Database, request: AcquireRequest): Grant[] | null {
 
 function grantSome(db: Database, request: AcquireRequest, now_ms: number): Grant[] | null {
   if (request.job !== undefined) return acquireOne(db, request.job, request, now_ms);
+  const bounds = boundsNow(db, request, now_ms);
+  if (bounds !== null && mayMatter(db, bounds, request)) return acquireWithin(db, bounds, request, now_ms);
   const grants: Grant[] = [];
   for (let granted = 0; grants.length < request.count;) {
     const rows = nextRows(db, request, request.count - grants.length, now_ms);
@@ -64,10 +69,65 @@ function nextRows(db: Database, request: AcquireRequest, count: number, now_ms: 
   return [];
 }
 
-/** That job, if it is pending. */
+/** That job, if it is pending and within its bounds. */
 export function acquireOne(db: Database, id: number, acquirer: Acquirer, now_ms = db.now_ms()): Grant[] {
+  const bounds = boundsNow(db, acquirer, now_ms);
+  const row = bounds === null ? null : db.sql(SQL.atGate).get(id);
+  if (bounds !== null && row !== null) {
+    const [queue, gate] = [row["queue"] as string, row["gate"] as string];
+    if (!bounds.room.isOpen(queue, gate)) return [];
+    return grantPicked(db, { id, queue, gate, held: bounds.room.take(queue, gate) }, bounds, acquirer, now_ms);
+  }
   const rows = db.sql(SQL.acquireOne).all(acquirer.holder, now_ms, acquirer.lease_ms, id);
-  return rows.flatMap((row) => toGrants(db, row, acquirer, now_ms));
+  return rows.flatMap((granted) => toGrants(db, granted, acquirer, now_ms));
+}
+
+/** A bounded job could start, or one of a queue that is a limit: else whose turn it is does not depend on the bounds. */
+function mayMatter(db: Database, { room, gates }: Bounds, { queues }: AcquireRequest): boolean {
+  if (gates.some((gate) => room.isOpen(null, gate))) return true;
+  for (const queue of queues ?? readyQueues(db)) if (room.isLimited(queue)) return true;
+  return false;
+}
+
+/** Whose turn it is among all lines: of every queue the unbounded, and those at each gate. Null as from `acquire`. */
+function acquireWithin(db: Database, bounds: Bounds, request: AcquireRequest, now_ms: number): Grant[] | null {
+  const { room, gates } = bounds;
+  const { queues, task, count, at_once = count } = request;
+  const lines: Waiting[] = [];
+  for (const queue of queues === null ? readyQueues(db) : new Set(queues)) {
+    for (const gate of ["", ...gates]) {
+      const params = [queue, gate, room.isOpen(queue, gate) ? count : 1];
+      const { line, lineTask } = turnsOf(request);
+      const rows = task === null ? db.sql(line).all(...params) : db.sql(lineTask).all(...params, task);
+      for (const row of rows) lines.push(row as unknown as Waiting);
+    }
+  }
+  if (lines.some(({ id }) => !Number.isSafeInteger(id))) {
+    db.sql(END_UNSAFE).run(now_ms);
+    return null;
+  }
+  const picks = pickInTurn(lines, room, { count, at_once, queues, now_ms });
+  const grants = picks.flatMap((pick) => grantPicked(db, pick, bounds, request, now_ms));
+  // All of them were damaged: there may be others.
+  return grants.length === 0 && picks.length > 0 ? null : grants;
+}
+
+function grantPicked(
+  db: Database,
+  { id, queue, gate, held }: Pick<Picked, "id" | "queue" | "gate" | "held">,
+  bounds: Bounds,
+  acquirer: Acquirer,
+  now_ms: number,
+): Grant[] {
+  const params = [acquirer.holder, now_ms, acquirer.lease_ms, id];
+  const row =
+    gate === ""
+      ? db.sql(SQL.acquireOne).get(...params)
+      : db.sql(SQL.acquireBounded).get(...params, JSON.stringify(held));
+  if (row === null) return [];
+  const granted = toGrants(db, row, acquirer, now_ms);
+  for (const { job } of granted) noteStart(db, limitsOf(queue, job), bounds, row, now_ms);
+  return granted;
 }
 
 export function isDue(db: Database, now_ms = db.now_ms()): boolean {
@@ -79,7 +139,11 @@ export function isDue(db: Database, now_ms = db.now_ms()): boolean {
 export function mayAcquire(db: Database, request: AcquireRequest): boolean {
   if (isDue(db) || isFreeing(db) || request.job !== undefined) return true;
   const { anyReady } = turnsOf(request);
-  for (const queue of request.queues ?? readyQueues(db)) if (db.sql(anyReady).get(queue) !== null) return true;
+  const bounds = boundsNow(db, request, db.now_ms());
+  if (bounds?.gates.some((gate) => bounds.room.isOpen(null, gate)) === true) return true;
+  for (const queue of request.queues ?? readyQueues(db)) {
+    if (db.sql(anyReady).get(queue) !== null && bounds?.room.isOpen(queue, "") !== false) return true;
+  }
   return false;
 }
 
@@ -149,7 +213,8 @@ function toGrants(db: Database, row: SqlRow, request: Acquirer, now_ms: number):
     settle(db, [setAside(job, now_ms)]);
     return [];
   }
-  const grant = { job, lease_ms, expires_at_ms, checkpoint: null, previous: null };
+  const held = toHeld(row["held"]);
+  const grant = { job, lease_ms, expires_at_ms, checkpoint: null, previous: null, held };
   if (token === 1) return [grant];
   const previous = db.sql(SQL.previousProcess).get(id, token, request.host);
   const checkpoint = (db.sql(SQL.lastProgress).get(id)?.["text"] as string | undefined) ?? null;

@@ -81,7 +81,7 @@ class Bulk {
   readonly #now_ms: number;
   readonly #insert_rows = insertRows((one) => one.replaceAll(/\d/g, ""));
   /** For jobs that differ in their words alone: everything else is bound once. */
-  readonly #insert_alike = insertRows((one, index) => one.replace(/\?10\b/, `?${14 + index}`));
+  readonly #insert_alike = insertRows((one, index) => one.replace(/\?10\b/, `?${15 + index}`));
   readonly #ranges: [number, number][] = [];
   #last: [number, number] = [0, -1];
   #created = 0;
@@ -209,6 +209,8 @@ function isAlike(a: NewJob, b: NewJob): boolean {
     a.task === b.task &&
     a.key === b.key &&
     a.env === b.env &&
+    a.limits === b.limits &&
+    a.needs === b.needs &&
     a.run_at_ms === b.run_at_ms &&
     a.delay_ms === b.delay_ms
   );

@@ -8,6 +8,7 @@
 
 import { platform } from "#platform";
 import process from "node:process";
+import { gateText } from "../../core/gate.ts";
 import type { NewJob } from "../../core/job.ts";
 import type { QuickFiles, QuickStats, SqlDatabase, SqlStatement, SqlValue } from "../../platform/platform.ts";
 import { envColumn, isBlocked, leaseColumn, settingsColumn } from "../shared/columns.ts";
@@ -15,7 +16,7 @@ import { explain, isBusy } from "./failure.ts";
 
 /** What marks a file as a store, and the schema that this lease knows. */
 export const APPLICATION_ID = 0x4c454153;
-export const SCHEMA_VERSION = 7;
+export const SCHEMA_VERSION = 8;
 
 /**
  * The whole schema of a store as one text. Control characters between its parts: what is in a name or a statement can't
@@ -34,7 +35,7 @@ export const WAL_LIMIT_BYTES = 64 * 1024 * 1024;
 export const SHORT_WAL_BYTES = 256 * 1024;
 
 export const INSERT_JOB = `INSERT INTO jobs (state, queue, priority, run_at_ms, retries, lease_ms, created_at_ms, task, key,
-  argv, cwd, settings, env) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)`;
+  argv, cwd, settings, env, gate) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)`;
 
 /** The state in which a new job begins. */
 export function firstState(job: NewJob, now_ms: number): "blocked" | "scheduled" | "pending" {
@@ -59,6 +60,7 @@ export function jobColumns(job: NewJob, now_ms: number, settings = settingsColum
     job.cwd,
     settings,
     envColumn(job.env),
+    gateText(job),
   ];
 }
 
@@ -67,7 +69,7 @@ const INSERT_IF_OURS = INSERT_JOB.replace("VALUES (", "SELECT ").replace(
   /\)$/,
   ` FROM pragma_user_version, pragma_application_id, pragma_synchronous
     WHERE user_version = ${SCHEMA_VERSION} AND application_id = ${APPLICATION_ID} AND synchronous = 2
-      AND ${SCHEMA_TEXT} = ?14`,
+      AND ${SCHEMA_TEXT} = ?15`,
 );
 
 /**

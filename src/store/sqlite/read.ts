@@ -22,6 +22,8 @@ import { Conditions, SHOWN, SORT_COLUMNS, narrowCheckpoints, narrowList, orderOf
 import { MOST_PRIORITIES, toQueueCount } from "../shared/history.ts";
 import { toAttempt, toCheckpoint, toJob, toWorker } from "../shared/rows.ts";
 import { firstReady, readyQueues } from "./acquire.ts";
+import { earliest } from "../shared/verdicts.ts";
+import { nextStart } from "./limits.ts";
 import type { Database } from "./open.ts";
 import { SELECT_JOB, SQL, WITHOUT_COMMAND } from "./statements.ts";
 
@@ -188,7 +190,8 @@ export function topPriority(db: Database, query: BacklogQuery): number | null {
 }
 
 export function nextDue(db: Database): number | null {
-  return (db.sql(SQL.nextDue).get()?.["at_ms"] ?? null) as number | null;
+  const due_ms = db.sql(SQL.nextDue).get()?.["at_ms"] ?? null;
+  return earliest(due_ms as number | null, nextStart(db));
 }
 
 export function backlog(db: Database, { queues, task, commands_only = false }: BacklogQuery): Backlog {

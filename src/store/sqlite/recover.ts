@@ -155,6 +155,9 @@ const CUT_LEASES = `UPDATE jobs SET expires_at_ms = ?1 + granted.lease_ms, last_
 // was set and before anybody noticed is cut short: better than an hour too long.
 const MOVE_RETRIES = "UPDATE jobs SET run_at_ms = run_at_ms + ?1 WHERE state = 'scheduled' AND token > 0";
 
+/** Or a rate would count them for as long as the clock was set back. */
+const MOVE_STARTS = "UPDATE starts SET at_ms = at_ms + ?1";
+
 function lastSeen(db: Database, boot_id: string): Seen | null {
   const last = fromJson(CLOCK_SEEN, db.sql(SQL.getMeta).get("clock")?.["value"]);
   return last?.boot_id === boot_id ? last : null;
@@ -180,6 +183,7 @@ export function noticeClockJump(db: Database, reading: Reading): boolean {
   if (moved_ms < -JUMP_MS) {
     db.sql(CUT_LEASES).run(wall_ms);
     db.sql(MOVE_RETRIES).run(moved_ms);
+    db.sql(MOVE_STARTS).run(moved_ms);
   }
   const jumped = moved_ms > JUMP_MS || (last !== null && suspends !== last.suspends);
   const jumped_at_ms = jumped ? uptime_ms : (last?.jumped_at_ms ?? null);

@@ -238,6 +238,35 @@ CREATE TABLE freeing (
 ) STRICT;
 `;
 
+/**
+ * Limits and resources. Jobs that are bounded wait in lines of their own (see core/gate.ts): whoever looks for work
+ * passes over any number of them with one look. A lease that knows nothing of limits, and had the store open before,
+ * must not grant them: its grants of such jobs change nothing, because they say nothing of what is held.
+ */
+const VERSION_8 = `
+ALTER TABLE jobs ADD COLUMN gate TEXT NOT NULL DEFAULT '';
+ALTER TABLE jobs ADD COLUMN held TEXT; -- what the running attempt was given; of a bounded job always there
+ALTER TABLE workers ADD COLUMN have TEXT;
+DROP INDEX jobs_ready;
+DROP INDEX jobs_ready_task;
+DROP INDEX jobs_expiry;
+CREATE INDEX jobs_ready ON jobs (queue, (argv = '[]'), gate, priority DESC, run_at_ms, id) WHERE state = 'pending';
+CREATE INDEX jobs_ready_task ON jobs (task, queue, (argv = '[]'), gate, priority DESC, run_at_ms, id)
+  WHERE state = 'pending' AND task IS NOT NULL;
+CREATE INDEX jobs_gates ON jobs (gate) WHERE state = 'pending' AND gate <> '';
+CREATE INDEX jobs_expiry ON jobs (expires_at_ms, id, holder, queue, gate) WHERE state = 'running';
+CREATE TRIGGER jobs_bounded BEFORE UPDATE OF state ON jobs
+  WHEN new.state = 'running' AND new.gate <> '' AND new.held IS NULL BEGIN SELECT RAISE(IGNORE); END;
+CREATE TABLE limits (
+  name TEXT PRIMARY KEY, most INTEGER CHECK (most >= 0), rate_count INTEGER CHECK (rate_count > 0),
+  rate_ms INTEGER CHECK (rate_ms > 0), CHECK ((rate_count IS NULL) = (rate_ms IS NULL))
+) STRICT, WITHOUT ROWID;
+CREATE TABLE starts ( -- of jobs within a limit that has a rate, for as long as it counts them
+  name TEXT NOT NULL, at_ms INTEGER NOT NULL, job_id INTEGER NOT NULL, attempt INTEGER NOT NULL,
+  PRIMARY KEY (name, at_ms, job_id, attempt)
+) STRICT, WITHOUT ROWID;
+`;
+
 export const MIGRATIONS: readonly string[] = [
   VERSION_1,
   VERSION_2,
@@ -246,6 +275,7 @@ export const MIGRATIONS: readonly string[] = [
   VERSION_5,
   VERSION_6,
   VERSION_7,
+  VERSION_8,
 ];
 assert(MIGRATIONS.length === SCHEMA_VERSION, "the version counts the steps");
 

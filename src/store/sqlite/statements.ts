@@ -31,24 +31,27 @@ function turn(columns: string, only: string, command: boolean | null, limit: str
   const of = (without: 0 | 1, what: string) =>
     `SELECT ${what} FROM jobs WHERE state = 'pending' AND ${only} AND ${WITHOUT_COMMAND} = ${without} ${order}`;
   if (command !== null) return of(command ? 0 : 1, columns);
-  const both = ([0, 1] as const).map((without) => `SELECT * FROM (${of(without, "id, queue, priority, run_at_ms")})`);
+  const both = ([0, 1] as const).map(
+    (without) => `SELECT * FROM (${of(without, "id, queue, gate, priority, run_at_ms")})`,
+  );
   return `SELECT ${columns} FROM (${both.join(" UNION ALL ")}) ${order}`;
 }
 
 /** At most ?5 of queue ?4; numbered so that they fit into the statements that grant. */
 function turns(command: true | null) {
-  const ready = turn("id", `queue = ?4 AND ${notPaused("?4")}`, command, "?5");
-  const ready_task = turn("id", `task = ?6 AND queue = ?4 AND ${notPaused("?4")}`, command, "?5");
-  const head = "id, queue, priority, run_at_ms";
+  const ready = turn("id", `queue = ?4 AND gate = '' AND ${notPaused("?4")}`, command, "?5");
+  const ready_task = turn("id", `task = ?6 AND queue = ?4 AND gate = '' AND ${notPaused("?4")}`, command, "?5");
+  const head = "id, queue, gate, priority, run_at_ms";
   return {
     ready,
     readyTask: ready_task,
     acquire: `${GRANT} WHERE id IN (${ready}) RETURNING ${JOB_COLUMNS}`,
     acquireTask: `${GRANT} WHERE id IN (${ready_task}) RETURNING ${JOB_COLUMNS}`,
-    readyHead: turn(head, `queue = ?1 AND ${notPaused("?1")}`, command, "1"),
-    readyHeadTask: turn(head, `queue = ?1 AND task = ?2 AND ${notPaused("?1")}`, command, "1"),
-    anyReady: `SELECT 1 AS found FROM jobs
-      WHERE state = 'pending' AND queue = ?1 ${command === null ? "" : `AND ${WITHOUT_COMMAND} = 0`} LIMIT 1`,
+    readyHead: turn(head, `queue = ?1 AND gate = '' AND ${notPaused("?1")}`, command, "1"),
+    readyHeadTask: turn(head, `queue = ?1 AND gate = '' AND task = ?2 AND ${notPaused("?1")}`, command, "1"),
+    anyReady: turn("1 AS found", "queue = ?1 AND gate = ''", command, "1"),
+    line: turn(head, `queue = ?1 AND gate = ?2 AND ${notPaused("?1")}`, command, "?3"),
+    lineTask: turn(head, `queue = ?1 AND gate = ?2 AND task = ?4 AND ${notPaused("?1")}`, command, "?3"),
   } as const;
 }
 
@@ -60,7 +63,7 @@ const END_ATTEMPT = `UPDATE attempts SET ended_at_ms = ?3, cause = ?4, exit_code
 const OUTCOME = `state = ?3, run_at_ms = coalesce(?4, run_at_ms), finished_at_ms = ?5, failures = ?6,
   cause = ?7, exit_code = ?8, error = ?9, output = ?10,
   reason = CASE WHEN ?3 = 'cancelled' THEN coalesce(?11, reason) ELSE ?11 END, holder = NULL, expires_at_ms = NULL,
-  cancel_requested_at_ms = NULL, cancel_grace_ms = NULL, cancel_told_at_ms = NULL`;
+  cancel_requested_at_ms = NULL, cancel_grace_ms = NULL, cancel_told_at_ms = NULL, held = NULL`;
 
 /** Still running, and nobody asked for an end of which this outcome knows nothing. */
 const UNDISTURBED = "state = 'running' AND (cancel_requested_at_ms IS NULL OR ?3 = 'cancelled')";
@@ -84,6 +87,8 @@ export const SQL = {
   promote: `UPDATE jobs SET state = 'pending'
     WHERE id IN (SELECT id FROM jobs WHERE state = 'scheduled' AND run_at_ms <= ?1 ORDER BY run_at_ms LIMIT ?2)`,
   acquireOne: `${GRANT} WHERE id = ?4 AND state = 'pending' RETURNING ${JOB_COLUMNS}`,
+  acquireBounded: `${GRANT}, held = ?5 WHERE id = ?4 AND state = 'pending' RETURNING ${JOB_COLUMNS}`,
+  atGate: "SELECT queue, gate FROM jobs WHERE id = ?1 AND state = 'pending'",
   nextQueue: "SELECT min(queue) AS queue FROM jobs WHERE state = 'pending' AND queue > ?1",
   inputOf: "SELECT data FROM inputs WHERE job_id = ?1",
   insertAttempt: `INSERT INTO attempts (job_id, attempt, worker, host, started_at_ms, lease_ms)

@@ -11,6 +11,7 @@ import { enqueue, enqueueAll } from "./enqueue.ts";
 import { checkpoint, extend, noteProcess, saveWorker } from "./extend.ts";
 import { explain } from "./failure.ts";
 import { foldHour, history, oldHour, totals, writeNoted } from "./history.ts";
+import { holdings, limits, setLimit } from "./limits.ts";
 import { appendLogs, logs } from "./logs.ts";
 import { pausedQueues, setPaused } from "./pause.ts";
 import { prunable, prune, retention, setRetention, trims } from "./prune.ts";
@@ -118,6 +119,7 @@ function producer(calls: Calls): Producer {
     },
     retry: calls.write(RANK.normal, retry),
     setPaused: calls.write(RANK.normal, setPaused),
+    setLimit: calls.write(RANK.normal, setLimit),
     close: (options) => calls.close(options),
   };
 }
@@ -200,6 +202,8 @@ function reader(calls: Calls): Reader {
     retryCounts: calls.read(read.retryCounts),
     backlog: calls.read(read.backlog),
     topPriority: calls.read(read.topPriority),
+    limits: calls.read(limits),
+    holdings: calls.read(holdings),
     nextDue: calls.read(read.nextDue),
     workers: calls.read(read.workers),
     recovery: calls.read(recovery),
