@@ -25,6 +25,7 @@ export function checkNewJob(job: NewJob): void {
   if (job.key !== null) checkName("key", job.key);
   const torn = job.after_failed.find((id) => job.after.includes(id));
   if (torn !== undefined) refuse(`job ${torn} can't both complete and fail: name it in --after or in --after-failed`);
+  if (job.settings.on_failed?.includes(NUL)) refuse("what to run when it fails can't contain NUL bytes");
   checkFolder(job.cwd);
   checkWords("the command", job.argv, "put the data in a file, or pass it by --input");
   checkGate(job);

@@ -72,6 +72,10 @@ export interface JobSettings extends Limits {
   beat: Beat | null;
   /** Of a cancel, before what that says itself. */
   grace_ms: Grace | null;
+  /** The line that is run when it has failed for good. */
+  on_failed: string | null;
+  /** The attempt by which the job failed that this one is about: it is what that one's `on_failed` asked for. */
+  hook: { readonly job: number; readonly attempt: number } | null;
   pty: boolean;
   log_limit_bytes: number;
   output_limit_bytes: number;
@@ -88,6 +92,8 @@ export const DEFAULT_SETTINGS: JobSettings = {
   extension_ms: null,
   beat: null,
   grace_ms: null,
+  on_failed: null,
+  hook: null,
   pty: false,
   log_limit_bytes: 16 * 1024 * 1024,
   output_limit_bytes: 1024 * 1024,

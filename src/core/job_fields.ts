@@ -290,6 +290,15 @@ export const JOB_FIELDS = {
     },
     (grace) => `grace ${typeof grace === "number" ? formatDuration(grace) : (grace ?? "of the worker")}`,
   ),
+  on_failed: setting(
+    "on_failed",
+    {
+      value: values.LINE,
+      description: "A line for sh -c to queue when it has failed for good; LEASE_FAILED_* tell it of the job",
+      fallback: "none",
+    },
+    (line) => `when it fails: ${line ?? "nothing"}`,
+  ),
   pty: setting(
     "pty",
     { value: values.SWITCH, description: "Give it a terminal, so that it does not buffer what it prints" },

@@ -94,6 +94,11 @@ export function textValue(hint: string, completer: Completer = "none"): Value<st
   return kind(hint, anyText, { completer });
 }
 
+/** For sh -c. */
+export const LINE = kind(
+  "LINE",
+  text((given) => (given.trim() === "" ? { problem: "is empty: write the line to run" } : { value: given })),
+);
 export const QUEUE = textValue("NAME", "queues");
 export const TASK = textValue("NAME", "tasks");
 export const NAME = textValue("NAME");

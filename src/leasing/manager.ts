@@ -5,6 +5,7 @@
 
 import type { Clock, Random } from "../core/clock.ts";
 import { assert } from "../core/errors.ts";
+import { hookOf } from "../core/hook.ts";
 import type { NewJob } from "../core/job.ts";
 import type { Gaps } from "../core/learning.ts";
 import type { Resources } from "../core/resources.ts";
@@ -144,6 +145,7 @@ export class LeaseManager {
         gaps: options.gaps ?? null,
         audit: isWorthAuditing(change.ended) ? audit : null,
         late: audit,
+        hook: hookOf(lease.job, change, options.last_lines ?? []),
       };
       const [answer] = await this.store.settle([request], { within_ms: options.within_ms ?? 0 });
       assert(answer !== undefined, "a store answers every request");

@@ -7,6 +7,7 @@
 import { isSettledWithin, JUMP_TRUST_MS } from "../core/clock.ts";
 import type { Clock, MachineTime, Random } from "../core/clock.ts";
 import { errorText, isStoreTrouble, LeaseError } from "../core/errors.ts";
+import { hookOf } from "../core/hook.ts";
 import type { LogChunk, SweepCounts, WorkerRecord } from "../core/records.ts";
 import { RepeatedTrouble, aboutJob, type EventFields } from "../core/report.ts";
 import { isRefusal, transition, type Change } from "../core/transition.ts";
@@ -250,6 +251,7 @@ export class RecoverySweep {
       process: null,
       expires_at_ms,
       audit: checkpoints ? audit : null,
+      hook: hookOf(job, change, last_lines),
     };
   }
 

@@ -156,3 +156,9 @@ export interface CancelRequest {
   /** What the cancel says; null: nothing. */
   grace: Grace | null;
 }
+
+export interface BulkEnqueued {
+  /** Ids from–to in the order of the jobs; a job that a live one answered for counts with that one's id. */
+  ranges: readonly (readonly [number, number])[];
+  created: number;
+}

@@ -29,6 +29,7 @@ import type { PlanReader, Planner } from "./plans.ts";
 import type {
   Backlog,
   BacklogQuery,
+  BulkEnqueued,
   CancelRequest,
   CheckpointQuery,
   ExpiredLease,
@@ -266,12 +267,6 @@ export interface Enqueued {
   grant?: Grant | null;
 }
 
-export interface BulkEnqueued {
-  /** Ids from–to in the order of the jobs; a job that a live one answered for counts with that one's id. */
-  ranges: readonly (readonly [number, number])[];
-  created: number;
-}
-
 /** Who acquires. */
 export interface Acquirer {
   holder: string;
@@ -352,6 +347,8 @@ export interface SettleRequest {
   audit: Audit | null;
   /** What the one says that is written should this come too late; as \`audit\`, if not given. */
   late?: Audit;
+  /** Queued in the same write, if this is applied. */
+  hook?: NewJob | null;
   /** What the attempt showed about the gaps between its beats, of a job whose lease is learned. */
   gaps?: Gaps | null;
 }

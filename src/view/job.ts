@@ -78,6 +78,7 @@ function facts(page: JobPage, screen: Screen): [string, string][] {
     ["settings", settings.join(" · ")],
     ["fence", fenceText(page.attempts)],
     ["learned lease", page.learned === null ? null : learnedText(job, page.learned)],
+    ["tells of", hookText(job)],
     ["depends on", page.parents.map(({ id, state }) => `${id} (${state})`).join(", ")],
     ...moments(job, screen),
     ["extensions", extensionText(page)],
@@ -94,6 +95,10 @@ function facts(page: JobPage, screen: Screen): [string, string][] {
 function fenceText(attempts: readonly AttemptRecord[]): string | null {
   const fence = attempts.findLast((attempt) => attempt.fence !== null)?.fence ?? null;
   return fence === null ? null : FENCE_TEXTS[fence];
+}
+
+function hookText({ settings: { hook } }: Job): string | null {
+  return hook === null ? null : `job ${hook.job}, which failed in attempt ${hook.attempt}`;
 }
 
 /** Only where something about them was not as it should be. */

@@ -31,6 +31,7 @@ import { LogFile } from "../runner/log/file.ts";
 import { LAST_LINES, LineCounter, Tail } from "../runner/log/tail.ts";
 import { ProgramRun, type JobRun, type Outcome, type StopReason } from "../runner/run.ts";
 import { runHandler, type Handling } from "./in_process.ts";
+import { failedLog } from "./failed_log.ts";
 import type { LogFlusher } from "./log_flusher.ts";
 import { silenceWarning, stoppedText } from "./messages.ts";
 import type { AttemptOwner } from "./owner.ts";
@@ -99,6 +100,7 @@ export class Attempt {
   /** What the last cancel came to; null: there was none. */
   #cancel_grace: Grace | null = null;
   #ended_at_ms: number | null = null;
+  #failed_log: Uint8Array | null = null;
   #extending: Attached | null = null;
   readonly #cancelTimers: (() => void)[] = [];
 
@@ -119,6 +121,7 @@ export class Attempt {
     this.#capture = new LogCapture(settings.log_limit_bytes);
     this.#log = owner.logs.add(lease, this.#capture, () => this.#heartbeat.beats);
     this.ended = this.#clearLeftovers()
+      .then(async () => (this.#failed_log = await failedLog(owner.manager.store, lease.job)))
       .then(() => {
         const run = this.#start();
         // In the same turn: nothing that the job says may come before somebody listens.
@@ -196,7 +199,8 @@ export class Attempt {
       this.#stop ??= { cause: "returned", why: "the lease ran out before it was started" };
     if (this.#stop !== null) return null;
     const { handling } = this.#options;
-    return (this.#run = handling === undefined ? this.#startProgram() : this.#callHandler(handling));
+    const called = handling !== undefined && this.lease.job.settings.hook === null;
+    return (this.#run = called ? this.#callHandler(handling) : this.#startProgram());
   }
 
   #callHandler(handling: Handling): JobRun {
@@ -212,7 +216,7 @@ export class Attempt {
 
   #startProgram(): JobRun {
     const { clock, log_dir = null } = this.#options;
-    const program = programOf(this.lease, this.#options, this.#owner);
+    const program = programOf(this.lease, this.#options, this.#owner, this.#failed_log ?? undefined);
     const unwritable = (error: unknown) =>
       this.#voice.say("warn", `its log file can't be written: ${errorText(error)}`);
     const { id, token } = this.lease.job;

@@ -12,7 +12,13 @@ import type { AttemptOwner } from "./owner.ts";
 
 type Told = Pick<AttemptOptions, "times" | "store_url" | "handler" | "foreground">;
 
-export function programOf({ job, grant, lease_ms }: Lease, told: Told, owner: AttemptOwner): Program {
+/** `input`: of a hook, the log that it is about. */
+export function programOf(
+  { job, grant, lease_ms }: Lease,
+  told: Told,
+  owner: AttemptOwner,
+  input: Uint8Array | null = job.input,
+): Program {
   const { store_url, handler = [], foreground } = told;
   const { store_id, scratch, fences, manager } = owner;
   const { worker_id } = manager;
@@ -22,10 +28,11 @@ export function programOf({ job, grant, lease_ms }: Lease, told: Told, owner: At
   const about = { job, worker_id, store_url, store_id, checkpoint, output_path: result.path, ...times };
   return {
     ...foreground,
-    argv: [...handler, ...job.argv],
+    // A hook is a command, whatever else this worker does with the words of jobs.
+    argv: job.settings.hook === null ? [...handler, ...job.argv] : job.argv,
     cwd: job.cwd,
     env: jobEnvironment(job.env, { ...jobVariables(about), ...needVariables(grant.held) }),
-    input: job.input,
+    input,
     pty: job.settings.pty,
     fence: () => fences.take(job.settings),
     name: leftoverName(store_id, job.id, job.token),

@@ -5,7 +5,8 @@
 
 import { describe, expect } from "bun:test";
 import type { NewJob } from "../../src/core/job.ts";
-import type { BulkEnqueued, Store } from "../../src/store/store.ts";
+import type { Store } from "../../src/store/store.ts";
+import type { BulkEnqueued } from "../../src/store/queries.ts";
 import { newJob, type JobOverrides } from "../support/jobs.ts";
 import { acquireRequest, codeOf, only, type StoreTest, type Subject } from "./subject.ts";
 

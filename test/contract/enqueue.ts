@@ -77,6 +77,8 @@ export function enqueueContract(test: StoreTest): void {
         extension_ms: 9_000,
         beat: "manual",
         grace_ms: "never",
+        on_failed: "notify",
+        hook: { job: 7, attempt: 2 },
         pty: true,
         log_limit_bytes: 0,
         output_limit_bytes: 17,

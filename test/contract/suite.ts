@@ -14,6 +14,7 @@ import { enqueueOptionsContract } from "./enqueue_options.ts";
 import { figuresContract } from "./figures.ts";
 import { handlesContract } from "./handles.ts";
 import { holderContract } from "./holder.ts";
+import { hooksContract } from "./hooks.ts";
 import { learnedContract } from "./learned.ts";
 import { limitsContract } from "./limits.ts";
 import { listingContract } from "./listing.ts";
@@ -50,6 +51,7 @@ export function storeContract(name: string, open: OpenStore): void {
     figuresContract(test);
     queueHistoryContract(test);
     recordsContract(test);
+    hooksContract(test);
     learnedContract(test);
     pruneContract(test);
     handlesContract(test);

@@ -12,7 +12,7 @@ import { freeChildren } from "./dependencies.ts";
 import { fences, inRounds } from "./extend.ts";
 import { idsOf } from "./session/arrays.ts";
 import type { Connection } from "./session/session.ts";
-import { ENDS, SQL } from "./statements.ts";
+import { ENDS, NEW_JOBS, SQL } from "./statements.ts";
 
 type Work<T> = (db: Connection, again: boolean) => Promise<T>;
 
@@ -49,9 +49,9 @@ async function settleRound(writer: EndWriter, requests: readonly SettleRequest[]
 export async function endAll(writer: EndWriter, statement: string, requests: readonly SettleRequest[]) {
   // In the order of ids, so that two that end the same jobs wait for each other in one direction only.
   const sorted = requests.toSorted((a, b) => a.id - b.id);
-  const teaching = sorted.filter(({ gaps }) => gaps);
-  const plain = sorted.filter(({ gaps }) => !gaps);
-  const done = new Set(await writer.statement((db, again) => endSome(db, statement, plain, again, false)));
+  const teaching = sorted.filter(({ gaps, hook }) => gaps || hook);
+  const plain = sorted.filter(({ gaps, hook }) => !gaps && !hook);
+  const done = new Set(await writer.statement((db, again) => endSome(db, statement, plain, again, false).then(allOf)));
   const left = plain.filter(({ id, change }) => !done.has(id) && isFinished(change.state));
   const current = left.length === 0 ? null : await writer.statement((db) => fences(db, left));
   const awaited = left.filter(({ id }) => current?.get(id)?.["awaited"]);
@@ -59,30 +59,40 @@ export async function endAll(writer: EndWriter, statement: string, requests: rea
   if (rest.length === 0) return done;
   const more = await writer.transaction(async (db, again) => {
     const ended = await endSome(db, statement, rest, again, true);
-    const here = rest.filter(({ id }) => ended.includes(id));
+    // What an earlier try had ended, it had done all of this for.
+    const here = rest.filter(({ id }) => ended.now.includes(id));
     await freeChildren(db, idsOf(here.filter(({ change }) => isFinished(change.state))));
     await addRuns(db, here);
-    return ended;
+    const hooks = here.flatMap(({ hook }) => hook ?? []);
+    if (hooks.length > 0) await db.query(SQL.insertJobs, NEW_JOBS.params(hooks));
+    return allOf(ended);
   });
   return new Set([...done, ...more]);
 }
 
-/** Answers the ids of those that it ended, or had ended in an earlier try whose answer was lost. */
+/** Ids of those that it ended now, and of those that an earlier try had ended whose answer was lost. */
+interface Ended {
+  now: number[];
+  before: number[];
+}
+
+const allOf = ({ now, before }: Ended): number[] => [...now, ...before];
+
 async function endSome(
   db: Connection,
   statement: string,
   requests: readonly SettleRequest[],
   again: boolean,
   awaited_too: boolean,
-): Promise<number[]> {
-  if (requests.length === 0) return [];
+): Promise<Ended> {
+  if (requests.length === 0) return { now: [], before: [] };
   const rows = await db.query(statement, [...ENDS.params(requests), awaited_too]);
   const ids = idsOf(rows);
-  if (!again || ids.length === requests.length) return ids;
+  if (!again || ids.length === requests.length) return { now: ids, before: [] };
   const left = requests.filter(({ id }) => !ids.includes(id));
   const ends = left.map(({ id, token, change }) => ({ id, token, cause: change.ended?.cause ?? null }));
   const before = await SQL.ended.run(db, ends);
-  return [...ids, ...idsOf(before)];
+  return { now: ids, before: idsOf(before) };
 }
 
 async function noteStale(db: Connection, requests: readonly SettleRequest[]): Promise<void> {

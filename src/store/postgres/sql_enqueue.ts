@@ -20,7 +20,7 @@ import { literal } from "./session/trust.ts";
 import { channelOf } from "./watch.ts";
 
 /** How a value is read, by what help calls it; what is of another kind can't be said in SQL. */
-const KINDS = new Set(["TIME", "TIME|auto", "TIME|never", "SIZE", "N", "CODES", "TIMES", ""]);
+const KINDS = new Set(["TIME", "TIME|auto", "TIME|never", "SIZE", "N", "CODES", "TIMES", "LINE", ""]);
 
 /** By name: the setting that it is, how it is read, and what it may be. */
 function settingRules(): Record<string, object> {
@@ -125,6 +125,9 @@ BEGIN
   IF kind = 'choice' THEN
     IF rule->'options' @> given AND jsonb_typeof(given) = 'string' THEN RETURN given; END IF;
     ${refuse("name || ' must be one of ' || (SELECT string_agg(word, ', ') FROM jsonb_array_elements_text(rule->'options') AS word)")}
+  ELSIF kind = 'LINE' THEN
+    IF btrim(lease.text_value(name, given)) <> '' THEN RETURN given; END IF;
+    ${refuse("name || ' is empty: write the line to run'")}
   ELSIF kind = '' THEN
     IF jsonb_typeof(given) = 'boolean' THEN RETURN given; END IF;
     ${refuse("name || ' must be true or false'")}

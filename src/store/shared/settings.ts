@@ -22,6 +22,8 @@ export const SETTINGS = once(() =>
       extension_ms: v.nullable(amount()),
       beat: v.nullable(v.picklist(BEATS)),
       grace_ms: v.nullable(v.union([amount(), v.literal("never")])),
+      on_failed: v.nullable(v.string()),
+      hook: v.nullable(v.object({ job: whole(), attempt: whole() })),
       pty: v.boolean(),
       log_limit_bytes: amount(),
       output_limit_bytes: amount(),

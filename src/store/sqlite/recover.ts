@@ -22,6 +22,7 @@ import { addTotals } from "../shared/verdicts.ts";
 import type { RecoverRequest } from "../store.ts";
 import { noteEnd } from "./history.ts";
 import type { Database } from "./open.ts";
+import { INSERT_JOB, jobColumns } from "./quick_enqueue.ts";
 import { freeChildren } from "./dependencies.ts";
 import { lastLogs } from "./logs.ts";
 import { audit } from "./settle.ts";
@@ -38,6 +39,7 @@ export function recover(db: Database, requests: readonly RecoverRequest[]): ("re
   for (const request of done) noteEnd(db, request, now_ms, true);
   for (const request of done) if (request.audit !== null) audit(db, request, now_ms);
   for (const { id, change } of done) if (isFinished(change.state)) freeChildren(db, id, now_ms);
+  for (const { hook } of done) if (hook) db.sql(INSERT_JOB).run(...jobColumns(hook, now_ms));
   return requests.map(({ id }) => (recovered.has(id) ? "recovered" : "changed"));
 }
 

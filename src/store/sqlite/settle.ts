@@ -8,6 +8,7 @@ import { auditText, isHeldBy, lossOf } from "../shared/verdicts.ts";
 import type { SettleAnswer, SettleRequest } from "../store.ts";
 import { noteEnd } from "./history.ts";
 import type { Database } from "./open.ts";
+import { INSERT_JOB, jobColumns } from "./quick_enqueue.ts";
 import { fenceOf, freeChildren } from "./dependencies.ts";
 import { SQL } from "./statements.ts";
 
@@ -46,6 +47,7 @@ function endJob(db: Database, request: SettleRequest, now_ms: number): boolean {
   if (isFinished(change.state)) freeChildren(db, id, now_ms);
   if (request.gaps) addRun(db, id, request.gaps);
   if (request.audit !== null) audit(db, request, now_ms);
+  if (request.hook) db.sql(INSERT_JOB).run(...jobColumns(request.hook, now_ms));
   return true;
 }
 
