@@ -303,7 +303,9 @@ export class Attempt {
     const trouble = new RepeatedTrouble(clock);
     const release = await writeWhileLeased(this.lease, clock, {
       write: async () => {
-        await this.#log.finish();
+        const left_out = await this.#log.finish();
+        if (left_out > 0)
+          this.#voice.say("warn", `${left_out} bytes of its log were left out: the way to the store is slow`);
         return this.#owner.manager.release(this.lease, options);
       },
       givesUp: () => this.#owner.givesUpSettles(),

@@ -121,6 +121,30 @@ describe("a server that restarts in the middle of many jobs", () => {
   });
 });
 
+describe("a line of 100 kbit/s to the database", () => {
+  test("brings beats before logs: a job that floods keeps its lease, and its end is not kept waiting", async () => {
+    const ground = await Ground.on(await newSchema());
+    const url = new URL(ground.schema.url);
+    const proxy = await Proxy.before(Number(url.port), url.hostname);
+    clearing.push(() => proxy.close());
+    url.port = String(proxy.port);
+    proxy.throttle(12_500);
+    const flood = "head -c 500000 /dev/urandom | base64";
+    const script = `${flood}; for n in 1 2 3 4 5 6 7 8 9 10; do ${flood} | head -c 50000; sleep 0.5; done; echo the end`;
+    const [id = 0] = await ground.scripts(1, script, { lease_ms: 4_000 });
+    const worker = ground.start(["worker", "--once", "--no-sweep"], { url: url.href });
+    expect(await worker.ended).toMatchObject({ code: 0 });
+    expect((await ground.store.jobs([id]))[0]).toMatchObject({ state: { name: "completed" }, token: 1 });
+    const [attempt] = await ground.store.attempts(id);
+    // It works for five seconds, and has a lease of four.
+    expect((attempt?.ended_at_ms ?? 0) - (attempt?.started_at_ms ?? 0)).toBeGreaterThan(4_900);
+    // What fits is kept, its last lines in any case, and the worker says what is missing.
+    const { stdout } = await ground.start(["logs", String(id)]).ended;
+    expect(stdout).toEndWith("the end\n");
+    expect(worker.stderr).toContain("of its log were left out");
+  });
+});
+
 describe("a database whose clock is an hour off", () => {
   test.each([-3_600_000, 3_600_000])("by %d ms schedules, beats, retries and recovers by it alone", async (off_ms) => {
     const ground = await Ground.on(await newSchema());

@@ -1,6 +1,6 @@
 /**
  * A stretch of network between a client and a server that does what networks do: it carries, it falls silent without
- * a word, it loses the answers, it is cut.
+ * a word, it loses the answers, it is cut, it is slow.
  */
 
 import { connect, createServer, type Server, type Socket } from "node:net";
@@ -19,6 +19,8 @@ export class Proxy {
   /** New connections are silent too. */
   #silent = false;
   #fatal: ((bytes: Buffer) => boolean) | null = null;
+  /** To the server. */
+  #slow: SlowLine | null = null;
 
   private constructor(listener: Server, port: number) {
     this.#listener = listener;
@@ -53,6 +55,11 @@ export class Proxy {
     this.#fatal = (bytes) => (text === undefined ? carriesOut(bytes) : bytes.includes(text));
   }
 
+  /** All connections together bring no more to the server; what is too much waits in line, whoever sent it. */
+  throttle(bytes_per_s: number): void {
+    this.#slow = new SlowLine(bytes_per_s);
+  }
+
   /** Ends every connection at once. */
   cut(): void {
     for (const { client, server } of this.#pairs) {
@@ -64,6 +71,7 @@ export class Proxy {
 
   close(): void {
     this.cut();
+    this.#slow?.close();
     this.#listener.close();
   }
 
@@ -75,7 +83,9 @@ export class Proxy {
         pair.deaf = true;
         this.#fatal = null;
       }
-      if (!pair.silent) server.write(bytes);
+      if (pair.silent) return;
+      if (this.#slow === null) server.write(bytes);
+      else this.#slow.carry(bytes, client, server);
     });
     server.on("data", (bytes) => pair.silent || pair.deaf || client.write(bytes));
     const end = () => {
@@ -93,4 +103,48 @@ function carriesOut(bytes: Buffer): boolean {
     if (bytes[at] === "E".charCodeAt(0) || bytes[at] === "Q".charCodeAt(0)) return true;
   }
   return false;
+}
+
+const PACKET_BYTES = 1_400;
+/** What a router keeps before whoever sends more is made to wait. */
+const LINE_BYTES = 16_384;
+
+interface Packet {
+  bytes: Buffer;
+  to: Socket;
+}
+
+class SlowLine {
+  readonly #line: Packet[] = [];
+  readonly #held = new Set<Socket>();
+  readonly #timer: ReturnType<typeof setInterval>;
+  #waiting_bytes = 0;
+
+  constructor(bytes_per_s: number) {
+    this.#timer = setInterval(() => this.#bring(), (1_000 * PACKET_BYTES) / bytes_per_s);
+  }
+
+  carry(bytes: Buffer, from: Socket, to: Socket): void {
+    for (let at = 0; at < bytes.length; at += PACKET_BYTES) {
+      this.#line.push({ bytes: bytes.subarray(at, at + PACKET_BYTES), to });
+    }
+    this.#waiting_bytes += bytes.length;
+    if (this.#waiting_bytes < LINE_BYTES) return;
+    this.#held.add(from);
+    from.pause();
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  #bring(): void {
+    const packet = this.#line.shift();
+    if (packet === undefined) return;
+    packet.to.write(packet.bytes);
+    this.#waiting_bytes -= packet.bytes.length;
+    if (this.#waiting_bytes >= LINE_BYTES) return;
+    for (const socket of this.#held) socket.resume();
+    this.#held.clear();
+  }
 }

@@ -25,7 +25,7 @@ class ListeningFlusher extends LogFlusher {
   #bytes = 0;
   #heard = Promise.withResolvers<void>();
 
-  override add(lease: Lease, capture: LogCapture): { wake: () => void; finish: () => Promise<void> } {
+  override add(lease: Lease, capture: LogCapture): { wake: () => void; finish: () => Promise<number> } {
     const source = super.add(lease, capture);
     return {
       finish: source.finish,

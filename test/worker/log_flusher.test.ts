@@ -12,7 +12,7 @@ const LIMIT = 16 * 1024 * 1024;
 interface Source {
   lease: Lease;
   print: (text: string | Uint8Array) => void;
-  finish: () => Promise<void>;
+  finish: () => Promise<number>;
 }
 
 interface Flushing {
@@ -192,5 +192,64 @@ describe("the rest of a log when its job ends", () => {
     await b.pass(FLUSH_MS * 5, FLUSH_MS);
     expect(await stored(b, job)).toBe("one\ntwo\n");
     expect(b.clock.timers).toBe(0);
+  });
+});
+
+describe("at the end of a slow line", () => {
+  const elsewhere = (b: Bench, write_ms: (bytes: number) => number) => {
+    const sizes: number[] = [];
+    const store = intercept(b.store, {
+      shares_clock: false,
+      appendLogs: async (requests) => {
+        const bytes = requests.flatMap(({ chunks }) => chunks).reduce((sum, chunk) => sum + chunk.bytes, 0);
+        sizes.push(bytes);
+        await new Promise<void>((resolve) => void b.clock.after(write_ms(bytes), resolve));
+        return b.store.appendLogs(requests);
+      },
+    });
+    return { sizes, flusher: new LogFlusher(store, b.clock) };
+  };
+  const flood = (bytes: number) => new Uint8Array(bytes).fill(120);
+
+  test("a write is as large as the line has shown to carry in a moment", async (b) => {
+    // A byte a millisecond, as at 8 kbit/s.
+    const { sizes, flusher } = elsewhere(b, (bytes) => bytes);
+    const capture = new LogCapture(LIMIT);
+    const { wake } = flusher.add(await b.granted(), capture);
+    capture.add("stdout", flood(100_000), 0);
+    wake();
+    for (const ms of [FLUSH_MS, 4_096, FLUSH_MS, 2_048, FLUSH_MS]) await b.pass(ms);
+    expect(sizes).toEqual([4_096, 2_048, 2_048]);
+  });
+
+  test("a fast line soon carries as much as there is", async (b) => {
+    const { sizes, flusher } = elsewhere(b, () => 5);
+    const capture = new LogCapture(LIMIT);
+    const { wake } = flusher.add(await b.granted(), capture);
+    capture.add("stdout", flood(300_000), 0);
+    wake();
+    for (let round = 0; round < 10; round++) await b.pass(FLUSH_MS + 5);
+    expect(sizes.slice(0, 4)).toEqual([4_096, 8_192, 16_384, 32_768]);
+    expect(sizes.reduce((sum, bytes) => sum + bytes)).toBe(300_000);
+  });
+
+  test("a job's end waits for its log for a part of its lease; the last lines are kept, and the rest is counted", async (b) => {
+    const { sizes, flusher } = elsewhere(b, (bytes) => bytes);
+    const capture = new LogCapture(LIMIT);
+    const lease = await b.granted();
+    const { finish } = flusher.add(lease, capture);
+    capture.add("stdout", flood(100_000), 0);
+    capture.add("stdout", new TextEncoder().encode("the end\n"), 0);
+    const done = finish();
+    await b.pass(30_000);
+    const left_out = await done;
+    await b.pass(5_000);
+    const stored_bytes = sizes.reduce((sum, bytes) => sum + bytes);
+    expect(stored_bytes + left_out).toBe(100_008);
+    expect(stored_bytes).toBeLessThan(20_000);
+    const chunks = await b.store.logs({ job: lease.job.id, attempt: 1, from: 0, limit: 1_000 });
+    const text = chunks.flatMap(decodeChunk).map(({ bytes }) => new TextDecoder().decode(bytes));
+    expect(text.join("")).toEndWith("xthe end\n");
+    expect(chunks.at(-1)?.start).toBe(100_008 - 2_048);
   });
 });

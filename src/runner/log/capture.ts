@@ -82,15 +82,16 @@ export class LogCapture {
     if (this.#waiting_bytes > this.#limit_bytes * 1.25) this.#dropUnwanted();
   }
 
-  /** The oldest that is not yet stored, as one chunk; null when all is. */
-  take(): LogChunk | null {
+  /** The oldest that is not yet stored, as one chunk of at most so many bytes; null when all is. */
+  take(most_bytes = this.#piece_bytes): LogChunk | null {
     if (this.#waiting_bytes > this.#limit_bytes) this.#dropUnwanted();
     const taken: HeldEntry[] = [];
     let bytes = 0;
+    this.#divideFirst(most_bytes);
     for (let entry = this.#entries[this.#first]; entry !== undefined; entry = this.#entries[this.#first]) {
       const previous = taken.at(-1);
       const follows = previous === undefined || previous.start + previous.bytes.length === entry.start;
-      if (!follows || (taken.length > 0 && bytes + entry.bytes.length > this.#piece_bytes)) break;
+      if (!follows || (taken.length > 0 && bytes + entry.bytes.length > most_bytes)) break;
       taken.push(entry);
       bytes += entry.bytes.length;
       this.#first += 1;
@@ -102,6 +103,29 @@ export class LogCapture {
     const data = encodeChunk(taken);
     for (const { block } of taken) this.#release(block);
     return { start: first.start, bytes, data };
+  }
+
+  /** Forgets what waits, but for so much of its end; answers how much it was. */
+  skip(but_bytes: number): number {
+    const before = this.#waiting_bytes;
+    while (this.#waiting_bytes > but_bytes) {
+      this.#divideFirst(this.#waiting_bytes - but_bytes);
+      const entry = this.#entries[this.#first++] as HeldEntry;
+      this.#waiting_bytes -= entry.bytes.length;
+      this.#release(entry.block);
+    }
+    this.#compact();
+    return before - this.#waiting_bytes;
+  }
+
+  /** So that the first is not larger. */
+  #divideFirst(most_bytes: number): void {
+    const entry = this.#entries[this.#first];
+    if (entry === undefined || entry.bytes.length <= most_bytes) return;
+    const { start, bytes } = entry;
+    const rest = { ...entry, start: start + most_bytes, bytes: bytes.subarray(most_bytes) };
+    entry.block.entries += 1;
+    this.#entries.splice(this.#first, 1, { ...entry, bytes: bytes.subarray(0, most_bytes) }, rest);
   }
 
   /** Forgets what lies between head and tail and nobody has stored yet. */
