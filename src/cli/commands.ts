@@ -72,6 +72,12 @@ export const COMMANDS: Commands = {
       "continue unpause release",
       () => import("../commands/resume.ts"),
     ],
+    schedule: [
+      "make a job at each of these times",
+      "",
+      "cron schedules every crontab at",
+      () => import("../commands/schedule.ts"),
+    ],
     limit: [
       "bound how many jobs run, or start per time",
       "",

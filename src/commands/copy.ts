@@ -21,7 +21,7 @@ export default command({
     ["lease copy --store postgres://lease@db.example/lease --to lease.db", "and back"],
   ],
   notes: [
-    "Jobs, inputs, attempts, checkpoints, logs, dependencies, paused queues and what was learned keep their ids and " +
+    "Jobs, inputs, attempts, checkpoints, logs, dependencies, paused queues, limits, schedules and what was learned keep their ids and " +
       "times. In the end every row is read back and compared. A copy that was interrupted is begun again by the same " +
       "command. Stop the workers first, and start them on the other store afterwards.",
   ],

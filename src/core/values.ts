@@ -14,8 +14,9 @@ import { LeaseError } from "./errors.ts";
 import { once, type Made } from "./once.ts";
 import { DEFAULT_BACKOFF, type Backoff, type ExitRange } from "./retry.ts";
 
-/** Where the words come from that a shell can offer. `queues`, `tasks`, `ids` and `limits` are asked of the store. */
-export type Completer = "none" | "files" | "folders" | "at_file" | "program" | "queues" | "tasks" | "ids" | "limits";
+/** Where the words come from that a shell can offer. `queues`, `tasks`, `ids`, `limits` and `schedules` are asked of the store. */
+export type Completer =
+  "none" | "files" | "folders" | "at_file" | "program" | "queues" | "tasks" | "ids" | "limits" | "schedules";
 
 export interface Value<T> {
   /** How help calls it. */

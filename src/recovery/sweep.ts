@@ -17,6 +17,7 @@ import type { RecoverRequest } from "../store/store.ts";
 import type { HousekeepingOptions } from "./housekeeping.ts";
 import { keepHouse } from "./housekeeping.ts";
 import { LAST_LINES, Tail } from "../runner/log/tail.ts";
+import { fireSchedules, ScheduleLook } from "./schedules.ts";
 import { killLeftovers, LeftoverSearch, removeBelongings, type Leftovers } from "./leftovers.ts";
 
 export interface RecoverySweepOptions extends HousekeepingOptions {
@@ -47,6 +48,9 @@ export const SWEEP_PAGE = 1_000;
 /** A grace that no lease ever outlives. */
 const NEVER_MS = 2 ** 50;
 
+/** The first sweep has fired what was due. */
+const FIRST_FIRING_MS = 250;
+
 export class RecoverySweep {
   readonly #options: RecoverySweepOptions;
   readonly #statistics: SweepStatistics = {
@@ -71,7 +75,7 @@ export class RecoverySweep {
   }
 
   /** Sweeps now and then every `every_ms`, a little apart from others that started at the same moment. */
-  start(onScan: (counts: SweepCounts) => void = () => {}): void {
+  start(onScan: (counts: SweepCounts) => void = () => {}, onFired: () => void = () => {}): void {
     if (this.#statistics.running) return;
     this.#statistics.running = true;
     const { clock, random, every_ms, dead_every_ms } = this.#options;
@@ -85,6 +89,12 @@ export class RecoverySweep {
       }
     };
     this.#loops = [new Loop(clock, 0, () => every_ms * (0.9 + 0.2 * random()), sweep)];
+    const schedules = new ScheduleLook(this.#options);
+    const fire = async () => {
+      // The sweeps report a store that can't be used.
+      if ((await schedules.look().catch(() => 0)) > 0) onFired();
+    };
+    this.#loops.push(new Loop(clock, FIRST_FIRING_MS, () => schedules.delay_ms, fire));
     if (dead_every_ms === undefined) return;
     const look = async () => {
       try {
@@ -108,6 +118,7 @@ export class RecoverySweep {
   async scan(): Promise<SweepCounts> {
     const dead = await this.#deadWorkers();
     const counts = await this.#recoverAll(dead, await this.#graceNow(), true);
+    await fireSchedules(this.#options);
     await keepHouse(this.#options);
     this.#remember(counts);
     return counts;

@@ -2,6 +2,7 @@
 
 import type { LimitSettings, LimitUse } from "../core/gate.ts";
 import type { Holding } from "../core/resources.ts";
+import type { Firing, Schedule, ScheduleSettings } from "../core/schedule.ts";
 
 export interface Planner {
   /** Paused queues are not acquired from; what runs goes on. */
@@ -12,6 +13,21 @@ export interface Planner {
    * a limit below it takes effect as those end. Answers whether there is, or was, such a limit.
    */
   setLimit(name: string, limit: LimitSettings | null): Promise<boolean>;
+
+  /** Sets a schedule, or sets it anew; `next_at_ms` is its first time. */
+  setSchedule(settings: ScheduleSettings, next_at_ms: number): Promise<void>;
+
+  /** Jobs that it has made stay. Answers whether there was such a schedule; so does the next. */
+  dropSchedule(name: string): Promise<boolean>;
+
+  /** A paused one fires nothing. With `next_at_ms` it goes on from there, and what it missed is forgotten. */
+  pauseSchedule(name: string, paused: boolean, next_at_ms: number | null): Promise<boolean>;
+
+  /**
+   * Makes a job for each of these times and moves the schedule on, all in one, if it is still exactly as it was read.
+   * Answers how many jobs it made; null: somebody else was first, or it was changed.
+   */
+  fire(schedule: Schedule, firings: readonly Firing[], next_at_ms: number | null): Promise<number | null>;
 }
 
 export interface PlanReader {
@@ -23,4 +39,10 @@ export interface PlanReader {
 
   /** What running attempts were given of the resources of their machines. */
   holdings(): Promise<Holding[]>;
+
+  /** Every schedule by name. */
+  schedules(): Promise<Schedule[]>;
+
+  /** The earliest time of any that is not paused; null: there is none. */
+  nextSchedule(): Promise<number | null>;
 }

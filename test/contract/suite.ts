@@ -22,6 +22,7 @@ import { logsContract } from "./logs.ts";
 import { pruneContract } from "./prune.ts";
 import { queueHistoryContract } from "./queue_history.ts";
 import { resourcesContract } from "./resources.ts";
+import { schedulesContract } from "./schedules.ts";
 import { readContract } from "./read.ts";
 import { recordsContract } from "./records.ts";
 import { recoverContract } from "./recover.ts";
@@ -43,6 +44,7 @@ export function storeContract(name: string, open: OpenStore): void {
     controlContract(test);
     dependenciesContract(test);
     limitsContract(test);
+    schedulesContract(test);
     resourcesContract(test);
     logsContract(test);
     readContract(test);

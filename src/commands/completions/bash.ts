@@ -71,7 +71,7 @@ _lease_values() {
   local word
   for word in $fixed; do [[ $word == "$cur"* ]] && COMPREPLY+=("$prefix$word"); done
   case $kind in
-    queues|tasks|ids|limits) _lease_offer < <("$program" completions --query "$kind" $\{where[@]+"$\{where[@]}"} 2>/dev/null) ;;
+    queues|tasks|ids|limits|schedules) _lease_offer < <("$program" completions --query "$kind" $\{where[@]+"$\{where[@]}"} 2>/dev/null) ;;
     files) _lease_files -f ;;
     folders) _lease_files -d ;;
     at_file) [[ $cur == @* ]] && { prefix+=@ cur=$\{cur#@}; _lease_files -f; } ;;

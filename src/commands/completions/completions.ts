@@ -84,6 +84,7 @@ const ASK: Readonly<Record<NameSource, (store: Store) => Promise<string[]>>> = {
     const jobs = await store.list({ limit: LOOKED_AT, newest_first: true });
     return distinct(jobs.flatMap(({ task }) => task ?? []));
   },
+  schedules: async (store) => distinct((await store.schedules()).map(({ name }) => name)),
   limits: async (store) => distinct((await store.limits()).map(({ name }) => name)),
   ids: async (store) => {
     const jobs = await store.list({ limit: MOST_IDS, newest_first: true });

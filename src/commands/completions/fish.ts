@@ -38,6 +38,7 @@ const FOUND = {
   tasks: "(__lease_ask tasks)",
   ids: "(__lease_ask ids)",
   limits: "(__lease_ask limits)",
+  schedules: "(__lease_ask schedules)",
 } as const;
 
 /** `-f`: no files beside it. */

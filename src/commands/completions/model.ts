@@ -8,7 +8,7 @@ import { aliasesOf, flagName, FRONT_FLAGS, type FlagDef } from "../../cli/flags.
 import type { Value } from "../../core/values.ts";
 
 /** Where names are asked of the store. */
-export const SOURCES = ["queues", "tasks", "ids", "limits"] as const;
+export const SOURCES = ["queues", "tasks", "ids", "limits", "schedules"] as const;
 export type NameSource = (typeof SOURCES)[number];
 
 /** What may stand in one place: these words, and what the completer finds; `at_file` is `@FILE`. */

@@ -44,6 +44,7 @@ const ACTIONS = {
   tasks: " _lease_ask tasks",
   ids: " _lease_ask ids",
   limits: " _lease_ask limits",
+  schedules: " _lease_ask schedules",
 } as const;
 
 function actionOf({ words, completer }: Values): string {

@@ -73,6 +73,8 @@ const GOOD_FOR_MS: Readonly<Record<Verb, number>> = {
   learned: SLOW_MS,
   limits: FRESH_MS,
   holdings: FRESH_MS,
+  schedules: FRESH_MS,
+  nextSchedule: FRESH_MS,
 };
 
 const CLOCK_READ_EVERY_MS = 60_000;

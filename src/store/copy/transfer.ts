@@ -21,6 +21,8 @@ export const KINDS = [
   "totals",
   "limits",
   "starts",
+  "schedules",
+  "fired",
 ] as const;
 export type Kind = (typeof KINDS)[number];
 
@@ -71,6 +73,12 @@ export const SHAPES: Readonly<Record<Kind, Shape>> = {
   totals: shape(3, "queue name label count:int sum_ms:int"),
   limits: shape(1, "name most:int rate_count:int rate_ms:int"),
   starts: shape(4, "name at_ms:int job_id:int attempt:int"),
+  schedules: shape(
+    1,
+    `name cron every_ms:int zone overlap catch_up jitter_ms:int job set_at_ms:int paused:int next_at_ms:int last_at_ms:int
+    last_job:int`,
+  ),
+  fired: shape(2, "schedule at_ms:int job_id:int"),
 };
 
 /** For a row that a store does not take: whose it is, and what to do. Only a damaged one is refused. */

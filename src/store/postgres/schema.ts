@@ -249,6 +249,21 @@ CREATE TABLE lease.starts (
 );
 `;
 
+/** Schedules, and which of their times have become jobs. */
+const VERSION_9 = `
+CREATE TABLE lease.schedules (
+  name text PRIMARY KEY, cron text, every_ms bigint CHECK (every_ms > 0), zone text,
+  overlap text NOT NULL CHECK (overlap IN ('skip', 'queue', 'replace')),
+  catch_up text NOT NULL CHECK (catch_up IN ('none', 'one', 'all')), jitter_ms bigint NOT NULL DEFAULT 0,
+  job text NOT NULL, set_at_ms bigint NOT NULL, paused integer NOT NULL DEFAULT 0,
+  next_at_ms bigint, last_at_ms bigint, last_job bigint,
+  CHECK ((cron IS NULL) <> (every_ms IS NULL))
+);
+CREATE TABLE lease.fired (
+  schedule text NOT NULL, at_ms bigint NOT NULL, job_id bigint, PRIMARY KEY (schedule, at_ms)
+);
+`;
+
 export const MIGRATIONS: readonly string[] = [
   VERSION_1,
   VERSION_2,
@@ -258,6 +273,7 @@ export const MIGRATIONS: readonly string[] = [
   VERSION_6,
   VERSION_7,
   VERSION_8,
+  VERSION_9,
 ];
 
 /** What the steps make, and what is made beside them. */

@@ -18,6 +18,7 @@ import * as read from "./read.ts";
 import { search } from "./search.ts";
 import { buryWorker, expired, noteRecovery, recover, recovery, storeId } from "./recover.ts";
 import { retry } from "./retry.ts";
+import { dropSchedule, fire, nextSchedule, pauseSchedule, schedules, setSchedule } from "./schedules.ts";
 import type { CallOptions, Connection, Session } from "./session/session.ts";
 import { Notifications, type Notice } from "./watch.ts";
 
@@ -114,6 +115,10 @@ function producer(calls: Calls): Producer {
     retry: calls.change("urgent", retry, ONCE),
     setPaused: calls.change("urgent", setPaused),
     setLimit: calls.change("urgent", setLimit),
+    setSchedule: calls.change("other", setSchedule),
+    dropSchedule: calls.change("other", dropSchedule),
+    pauseSchedule: calls.change("other", pauseSchedule),
+    fire: calls.change("urgent", fire, ONCE),
     close: () => calls.close(),
   };
 }
@@ -172,6 +177,8 @@ function reader(calls: Calls): Reader {
     topPriority: calls.plain(read.topPriority, QUICK),
     limits: calls.plain(limits),
     holdings: calls.plain(holdings),
+    schedules: calls.plain(schedules),
+    nextSchedule: calls.plain(nextSchedule, QUICK),
     nextDue: calls.plain(read.nextDue, QUICK),
     workers: calls.plain(read.workers),
     recovery: calls.plain(recovery),

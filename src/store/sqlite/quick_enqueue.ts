@@ -16,7 +16,7 @@ import { explain, isBusy } from "./failure.ts";
 
 /** What marks a file as a store, and the schema that this lease knows. */
 export const APPLICATION_ID = 0x4c454153;
-export const SCHEMA_VERSION = 8;
+export const SCHEMA_VERSION = 9;
 
 /**
  * The whole schema of a store as one text. Control characters between its parts: what is in a name or a statement can't

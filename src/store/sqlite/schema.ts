@@ -267,6 +267,23 @@ CREATE TABLE starts ( -- of jobs within a limit that has a rate, for as long as 
 ) STRICT, WITHOUT ROWID;
 `;
 
+/** Schedules, and which of their times have become jobs. */
+const VERSION_9 = `
+CREATE TABLE schedules (
+  name TEXT PRIMARY KEY, cron TEXT, every_ms INTEGER CHECK (every_ms > 0), zone TEXT,
+  overlap TEXT NOT NULL CHECK (overlap IN ('skip', 'queue', 'replace')),
+  catch_up TEXT NOT NULL CHECK (catch_up IN ('none', 'one', 'all')), jitter_ms INTEGER NOT NULL DEFAULT 0,
+  job TEXT NOT NULL, set_at_ms INTEGER NOT NULL, paused INTEGER NOT NULL DEFAULT 0,
+  next_at_ms INTEGER, last_at_ms INTEGER, last_job INTEGER,
+  CHECK ((cron IS NULL) <> (every_ms IS NULL))
+) STRICT, WITHOUT ROWID;
+CREATE INDEX schedules_next ON schedules (next_at_ms) WHERE paused = 0;
+CREATE TABLE fired ( -- each time of a schedule once
+  schedule TEXT NOT NULL, at_ms INTEGER NOT NULL, job_id INTEGER,
+  PRIMARY KEY (schedule, at_ms)
+) STRICT, WITHOUT ROWID;
+`;
+
 export const MIGRATIONS: readonly string[] = [
   VERSION_1,
   VERSION_2,
@@ -276,6 +293,7 @@ export const MIGRATIONS: readonly string[] = [
   VERSION_6,
   VERSION_7,
   VERSION_8,
+  VERSION_9,
 ];
 assert(MIGRATIONS.length === SCHEMA_VERSION, "the version counts the steps");
 

@@ -29,6 +29,7 @@ import {
   storeId,
 } from "./recover.ts";
 import { retry } from "./retry.ts";
+import { dropSchedule, fire, nextSchedule, pauseSchedule, schedules, setSchedule } from "./schedules.ts";
 import { learned, settle } from "./settle.ts";
 import { sqliteTransfer } from "./transfer.ts";
 import { watchCommits, watchReplaced } from "./watch.ts";
@@ -120,6 +121,10 @@ function producer(calls: Calls): Producer {
     retry: calls.write(RANK.normal, retry),
     setPaused: calls.write(RANK.normal, setPaused),
     setLimit: calls.write(RANK.normal, setLimit),
+    setSchedule: calls.write(RANK.normal, setSchedule),
+    dropSchedule: calls.write(RANK.normal, dropSchedule),
+    pauseSchedule: calls.write(RANK.normal, pauseSchedule),
+    fire: calls.write(RANK.normal, fire),
     close: (options) => calls.close(options),
   };
 }
@@ -204,6 +209,8 @@ function reader(calls: Calls): Reader {
     topPriority: calls.read(read.topPriority),
     limits: calls.read(limits),
     holdings: calls.read(holdings),
+    schedules: calls.read(schedules),
+    nextSchedule: calls.read(nextSchedule),
     nextDue: calls.read(read.nextDue),
     workers: calls.read(read.workers),
     recovery: calls.read(recovery),

@@ -1,0 +1,94 @@
+/**
+ * A schedule: a named plan that turns into a job at each of its times. Which times are due, and which of those that were
+ * missed are made up for, is decided here; when they come is told by whoever can read cron expressions and clocks.
+ */
+
+import type { NewJob } from "./job.ts";
+
+export const OVERLAPS = ["skip", "queue", "replace"] as const;
+export const CATCH_UPS = ["none", "one", "all"] as const;
+
+export interface ScheduleSettings {
+  name: string;
+  /** One of these two says when. */
+  cron: string | null;
+  every_ms: number | null;
+  /** For cron; null: UTC. */
+  zone: string | null;
+  /** While the job of an earlier time is not over: leave this one out, line it up, or let it take the other's place. */
+  overlap: (typeof OVERLAPS)[number];
+  /** Of the times that were missed. */
+  catch_up: (typeof CATCH_UPS)[number];
+  /** Jobs start up to so much later, each by chance. */
+  jitter_ms: number;
+  /** What each of its jobs is made from. */
+  job: NewJob;
+}
+
+export interface Schedule extends ScheduleSettings {
+  /** Changes when it is set again. */
+  set_at_ms: number;
+  paused: boolean;
+  /** Its first time that nobody has fired; null: there is none any more. */
+  next_at_ms: number | null;
+  /** The last time that was fired; null: none yet. */
+  last_at_ms: number | null;
+  /** The job of then; null: it was left out, or has been deleted. */
+  last_job: number | null;
+  last_state: string | null;
+}
+
+/** A time that is due, and the job that it becomes. */
+export interface Firing {
+  at_ms: number;
+  job: NewJob;
+}
+
+/** The first time behind a moment; null: never again. */
+export type NextTime = (behind_ms: number) => number | null;
+
+/** What is at most so late is on time: a watchdog that cron starts looks once a minute. */
+const ON_TIME_MS = 120_000;
+/** So many at once; after a long pause the oldest are left out. */
+const MOST_AT_ONCE = 100;
+
+export interface DueTimes {
+  /** To be fired, in order. */
+  at_ms: number[];
+  /** The first that is still to come. */
+  next_at_ms: number | null;
+}
+
+/** Null: nothing is due. */
+export function dueTimes(schedule: Schedule, next: NextTime, now_ms: number): DueTimes | null {
+  const { next_at_ms, paused, catch_up } = schedule;
+  if (paused || next_at_ms === null || next_at_ms > now_ms) return null;
+  const late: number[] = [];
+  const on_time: number[] = [];
+  let at_ms: number | null = next_at_ms;
+  for (; at_ms !== null && at_ms <= now_ms; at_ms = next(at_ms)) {
+    (now_ms - at_ms > ON_TIME_MS ? late : on_time).push(at_ms);
+    if (late.length > MOST_AT_ONCE) late.shift();
+    if (on_time.length > MOST_AT_ONCE) on_time.shift();
+  }
+  const made_up = catch_up === "all" ? late : catch_up === "one" ? late.slice(-1) : [];
+  return { at_ms: [...made_up, ...on_time].slice(-MOST_AT_ONCE), next_at_ms: at_ms };
+}
+
+/** As a store keeps it: JSON with its input in base64. */
+export function templateText(job: NewJob): string {
+  return JSON.stringify({ ...job, input: job.input === null ? null : btoa(String.fromCharCode(...job.input)) });
+}
+
+export function readTemplate(text: string): NewJob {
+  const job = JSON.parse(text) as Omit<NewJob, "input"> & { input: string | null };
+  const input = job.input === null ? null : Uint8Array.from(atob(job.input), (letter) => letter.charCodeAt(0));
+  return { ...job, input };
+}
+
+/** The job of one of its times; `random` is from 0 to 1. */
+export function jobAt({ name, job, jitter_ms }: Schedule, at_ms: number, random: number): NewJob {
+  const env = { ...job.env, LEASE_SCHEDULE: name, LEASE_SCHEDULED_AT: new Date(at_ms).toISOString() };
+  const delay_ms = job.delay_ms + Math.floor(random * jitter_ms);
+  return { ...job, env, delay_ms, run_at_ms: null };
+}

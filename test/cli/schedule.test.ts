@@ -1,0 +1,91 @@
+/** Schedules through the program: set, shown, fired by a worker and by a watchdog, and what is refused. */
+
+import { describe, expect, test } from "bun:test";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { expectRefusal, LEASE, run, until, usePlaces } from "./lease.ts";
+
+const place = usePlaces();
+
+describe("lease schedule", () => {
+  test("shows its next five times when it is set, and lists what there is", async () => {
+    const p = place();
+    const set = await p.lease(
+      "schedule",
+      "nightly",
+      "--cron",
+      "0 3 * * *",
+      "--tz",
+      "Europe/Berlin",
+      "-q",
+      "b",
+      "--",
+      "./backup.sh",
+      "-v",
+    );
+    expect(set).toMatchObject({ code: 0, stderr: "" });
+    expect(set.stdout).toContain("0 3 * * * Europe/Berlin");
+    const { stdout } = await p.lease("schedule", "nightly", "--json");
+    const shown = JSON.parse(stdout) as { next: string[] };
+    expect(shown).toMatchObject({ schema: 1, name: "nightly", tz: "Europe/Berlin", overlap: "skip", catch_up: "one" });
+    expect(shown).toMatchObject({ queue: "b", argv: ["./backup.sh", "-v"], last_job: null, paused: false });
+    expect(shown.next).toHaveLength(5);
+    expect(new Set(shown.next.map((at) => new Date(at).getUTCHours())).isSubsetOf(new Set([1, 2]))).toBe(true);
+    const again = await p.lease("schedule", "nightly", "--every", "2h", "--", "true");
+    expect(again.code).toBe(0);
+    expect((await p.lease("schedule")).stdout).toMatch(/nightly\s+every 2h\s+in 2h/);
+    expect((await p.lease("schedule", "nightly", "--pause")).code).toBe(0);
+    expect((await p.lease("schedule")).stdout).toContain("paused");
+    expect((await p.lease("schedule", "nightly", "--resume")).code).toBe(0);
+    expect(await p.lease("schedule", "nightly", "--now")).toMatchObject({ code: 0, stdout: "1\n" });
+    expect((await p.lease("schedule", "nightly", "--remove")).code).toBe(0);
+    expectRefusal(await p.lease("schedule", "nightly"), 1, "there is no schedule nightly");
+  });
+
+  test("is fired by a worker at its time, and by a watchdog that is run once", async () => {
+    const p = place();
+    await p.lease(
+      "schedule",
+      "tick",
+      "--every",
+      "1s",
+      "-c",
+      'echo "$LEASE_SCHEDULE $LEASE_SCHEDULED_AT"; touch ticked',
+    );
+    const worker = Bun.spawn([LEASE, "worker"], { cwd: p.folder, env: { ...process.env, ...p.env }, stderr: "ignore" });
+    try {
+      await until(() => existsSync(join(p.folder, "ticked")));
+    } finally {
+      worker.kill("SIGQUIT");
+      await worker.exited;
+    }
+    expect(await p.log(1)).toMatch(/^tick \d{4}-\d\d-\d\dT/);
+    await p.lease("schedule", "tick", "--remove");
+    const before = p.rows<{ n: number }>("SELECT count(*) AS n FROM jobs")[0]?.n ?? 0;
+    await p.lease("schedule", "once", "--every", "1s", "--catch-up", "one", "--", "true");
+    await until(() => p.rows("SELECT 1 FROM schedules WHERE next_at_ms <= unixepoch('subsec') * 1000").length > 0);
+    await Promise.all([1, 2, 3].map(() => run([LEASE, "watchdog", "--once"], { cwd: p.folder, env: p.env })));
+    const made = p.rows<{ n: number }>("SELECT count(*) AS n FROM jobs")[0]?.n ?? 0;
+    const fired = p.rows<{ n: number }>(
+      "SELECT count(*) AS n FROM fired WHERE schedule = 'once' AND job_id IS NOT NULL",
+    );
+    expect(made).toBeGreaterThan(before);
+    expect(made - before).toBe(fired[0]?.n ?? 0);
+  });
+
+  test("refuses what can't be a schedule, with the field", async () => {
+    const p = place();
+    const set = (...args: string[]) => p.lease("schedule", "x", ...args, "--", "true");
+    expectRefusal(await set("--cron", "61 * * * *"), 2, 'has a minute that is none: "61"');
+    expectRefusal(await set("--cron", "0 0 31 2 *"), 2, "never comes");
+    expectRefusal(await set("--cron", "0 3 * * *", "--tz", "Mars/Base"), 2, "is not a time zone");
+    expectRefusal(await set("--cron", "0 3 * * *", "--every", "1h"), 2, "both say when");
+    expectRefusal(await set("--every", "10ms"), 2, "shorter than a second");
+    expectRefusal(await set("--every", "1h", "--at", "18:00"), 2, "is for one job");
+    expectRefusal(await set(), 2, "when?");
+    expectRefusal(await p.lease("schedule", "a\nb", "--every", "1h", "--", "true"), 2, "control characters");
+    expectRefusal(await p.lease("schedule", "x", "--every", "1h"), 2, "there is no command");
+    await p.lease("enqueue", "--", "true");
+    expectRefusal(await p.lease("schedule", "x", "--pause"), 1, "there is no schedule x");
+  });
+});
