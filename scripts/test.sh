@@ -57,6 +57,8 @@ tests() {
 # Shells that completions are tried in; a machine that can't have them is told so.
 need_debian zsh zsh || true
 need_debian fish fish || true
+# What Prometheus says of our metrics and rules.
+need_debian promtool prometheus || true
 # A browser that the dashboard is tried in.
 [ -n "${CHROMIUM:-}" ] || need_debian chromium chromium || true
 # The closing lines are read back, so no colour; and the tests must not see the store or the job of whoever runs them.

@@ -103,6 +103,7 @@ export const COMMANDS: Commands = {
       "check health diagnose config",
       () => import("../commands/doctor.ts"),
     ],
+    metrics: ["tell Prometheus about the store", "", "prometheus exporter", () => import("../commands/metrics.ts")],
     copy: [
       "copy the store to another one, of either kind",
       "",

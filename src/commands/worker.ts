@@ -10,7 +10,19 @@ import { UNLEARNED_LEASE_MS } from "../core/learning.ts";
 import { BEATS, DEFAULT_QUEUE } from "../core/job.ts";
 import { checkName } from "../core/check_job.ts";
 import { MOST_SLOTS, scalingOf } from "../core/scaling.ts";
-import { COUNT, DURATION, FOLDER, GRACE, integer, LEASE, NAME, QUEUE, readValue, TASK } from "../core/values.ts";
+import {
+  ADDRESS,
+  COUNT,
+  DURATION,
+  FOLDER,
+  GRACE,
+  integer,
+  LEASE,
+  NAME,
+  QUEUE,
+  readValue,
+  TASK,
+} from "../core/values.ts";
 import { HAVE } from "../core/plan_values.ts";
 import type { Resources } from "../core/resources.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
@@ -19,6 +31,7 @@ import { WorkerPool } from "../worker/pool.ts";
 import { whatIsLeft } from "../worker/until_empty.ts";
 import type { EventFields, Report } from "../core/report.ts";
 import type { Store } from "../store/store.ts";
+import { observed, type Observed } from "../observe/observed.ts";
 import { visible } from "../view/text.ts";
 import { VERSION } from "../platform/build_info.ts";
 import { command } from "../cli/command.ts";
@@ -50,6 +63,7 @@ export default command({
     name: valueFlag(NAME, "Name to show in lists"),
     log_dir: valueFlag(FOLDER, "Also keep whole logs there as plain files"),
     log_format: LOG_FORMAT_FLAG,
+    metrics: valueFlag(ADDRESS, "Tell Prometheus at this address how it goes"),
     preempt: { type: "boolean", description: "Return a running job when one more urgent by 100 or more waits" },
     poll: valueFlag(DURATION, "Look for jobs at least this often", { fallback: "1s" }),
     sweep: {
@@ -122,12 +136,15 @@ export default command({
       const drawn = args.log_format !== "json";
       const shown = { color, drawn, report, verbose: args.verbose };
       const display = args.until_empty ? new ProgressDisplay({ ...served, ...shown }) : null;
+      const metrics = args.metrics ?? null;
+      const watched = await observed({ store, report: display?.report ?? report, version: VERSION, metrics });
       const pool = new WorkerPool({
         ...served,
+        store: watched.store,
         store_url,
         clock: systemClock,
         random: systemRandom,
-        report: display?.report ?? report,
+        report: watched.report,
         version: VERSION,
         name: args.name ?? null,
         slots: args.slots ?? 1,
@@ -136,7 +153,7 @@ export default command({
         times,
         learn,
         beat: args.beat ?? "output",
-        tells_beats: args.verbose,
+        tells_beats: args.verbose || watched.tells_beats,
         handler,
         kill_grace_ms: grace,
         poll_ms: Math.max(SHORTEST_POLL_MS, args.poll ?? 1_000),
@@ -149,14 +166,7 @@ export default command({
       });
       name(pool.worker_id);
       const signals = endOnSignals(pool, drain_ms, display?.report ?? report);
-      try {
-        await pool.start();
-        display?.start(pool);
-        await pool.finished;
-      } finally {
-        signals.release();
-        await display?.stop();
-      }
+      await runWatched(pool, display, watched).finally(signals.release);
       // Whoever waits for the queue to be empty must not go on as if it were.
       const ended_by = ends ? signals.first() : null;
       if (ended_by !== null && (await whatIsLeft(store, served, null)) !== "nothing") return signalCode(ended_by);
@@ -167,6 +177,18 @@ export default command({
     });
   },
 });
+
+async function runWatched(pool: WorkerPool, display: ProgressDisplay | null, watched: Observed): Promise<void> {
+  watched.begin(pool);
+  try {
+    await pool.start();
+    display?.start(pool);
+    await pool.finished;
+  } finally {
+    await display?.stop();
+    await watched.end();
+  }
+}
 
 /** Null: all. */
 function queuesOf(given: readonly string[]): string[] | null {

@@ -211,6 +211,21 @@ function alertRules(given: string): Parsed<AlertRules> {
 
 export const ALERTS = kind("RULES", text(alertRules), { words: ["stale=5m,oldest=1h,failed=10/1h"] });
 
+export interface ListenAddress {
+  host: string;
+  port: number;
+}
+
+/** `127.0.0.1:9464`, `[::1]:9464`, `9464` on this machine alone, `:9464` on every address. */
+function listenAddress(given: string): Parsed<ListenAddress> {
+  const [, host, port] = /^(?:(\[[\da-f:.]+\]|[\w.-]*):)?(\d{1,5})$/i.exec(given.trim()) ?? [];
+  if (port === undefined || Number(port) > 65_535) return { problem: "is not an address: write 127.0.0.1:9464" };
+  const name = host === undefined ? "127.0.0.1" : host === "" ? "0.0.0.0" : host.replaceAll(/[[\]]/g, "");
+  return { value: { host: name, port: Number(port) } };
+}
+
+export const ADDRESS = kind("HOST:PORT", text(listenAddress), { words: ["127.0.0.1:9464"] });
+
 const BYTE_UNITS: Readonly<Record<string, number>> = { "": 1, k: 2 ** 10, m: 2 ** 20, g: 2 ** 30, t: 2 ** 40 };
 
 /** `4096`, `64k`, `16MiB`, `1g`. */

@@ -45,9 +45,15 @@ export async function checkup(store: Store, store_url: string, wall_ms: number):
 }
 
 /** What stopping a job reaches when a worker is started as this command was. */
+export function fenceInForce(): keyof typeof FENCE_TEXTS {
+  if (hasCgroups()) return "cgroup";
+  return platform.processCalls() === null ? "group" : "tree";
+}
+
 function fence(): Finding {
-  if (hasCgroups()) return okFinding("fence", FENCE_TEXTS.cgroup);
-  const value = FENCE_TEXTS[platform.processCalls() === null ? "group" : "tree"];
+  const found = fenceInForce();
+  const value = FENCE_TEXTS[found];
+  if (found === "cgroup") return okFinding("fence", value);
   const advice =
     "run workers as root, or in a delegated cgroup: systemd-run --user --scope -p Delegate=yes lease worker";
   return { name: "fence", level: "warn", value, advice };

@@ -236,6 +236,9 @@ export interface Upkeep {
   /** Counts that were put off are added up; history past a week is kept by the hour, and past a year not at all. */
   foldHistory(): Promise<void>;
 
+  /** How often a write of this process had to be tried again, because another held the lock or was faster. */
+  writeRetries(): number;
+
   /** Gives back what the engine can give back cheaply, such as a long write-ahead log. */
   tidy(): Promise<void>;
 

@@ -5,7 +5,18 @@ import manifest from "../../package.json" with { type: "json" };
 import { read, type SourceFile } from "./source.ts";
 
 /** Each with its reason in the commit that added it. */
-const AT_RUN_TIME = ["citty", "consola", "croner", "hono", "postgres", "preact", "smol-toml", "uplot", "valibot"];
+const AT_RUN_TIME = [
+  "citty",
+  "consola",
+  "croner",
+  "hono",
+  "postgres",
+  "prom-client",
+  "preact",
+  "smol-toml",
+  "uplot",
+  "valibot",
+];
 
 /** Everything that is written here, nothing that is installed or built. */
 const tree = async (): Promise<SourceFile[]> => [...(await read("*")), ...(await read("{src,test,scripts,.ci}/**/*"))];

@@ -191,6 +191,7 @@ function reader(calls: Calls): Reader {
 /** What few processes ask for is loaded by those. */
 function upkeep(calls: Calls, schema: string): Upkeep {
   return {
+    writeRetries: () => calls.session.retries,
     prunable: async (query) => calls.plain((await import("./prune.ts")).prunable)(query),
     prune: async (query) => calls.change("other", (await import("./prune.ts")).prune)(query),
     retention: async () => calls.plain((await import("./prune.ts")).retention)(),

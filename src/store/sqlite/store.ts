@@ -236,6 +236,7 @@ function reader(calls: Calls): Reader {
 function upkeep(calls: Calls): Upkeep {
   const { db, writer, location } = calls;
   return {
+    writeRetries: () => writer.retries,
     prunable: calls.read(prunable),
     prune: calls.write(RANK.housekeeping, prune),
     retention: calls.read(retention),

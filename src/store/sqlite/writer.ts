@@ -37,6 +37,8 @@ export class Writer {
   /** Called before each commit; throws when there must be none. For those who stay: who writes once need not ask. */
   checkFile = (): void => {};
   /** Called when a transaction has begun, and before it is committed: for what is written once for all of it. */
+  /** How often the lock was somebody else's. */
+  retries = 0;
   begun = (): void => {};
   ending = (): void => {};
   readonly #database: SqlDatabase;
@@ -129,6 +131,7 @@ export class Writer {
       } catch (error) {
         if (!isBusy(error)) throw explain(error, this.#path);
         if (performance.now() > deadline_ms) throw this.#locked();
+        this.retries += 1;
         await new Promise((done) => setTimeout(done, this.#pause_ms()));
       }
     }
@@ -200,6 +203,7 @@ export class Writer {
   }
 
   #retryLater(batch: Write[]): void {
+    this.retries += 1;
     const now_ms = performance.now();
     const [late, rest] = [batch.filter((w) => w.deadline_ms <= now_ms), batch.filter((w) => w.deadline_ms > now_ms)];
     for (const write of late) write.reject(this.#locked());

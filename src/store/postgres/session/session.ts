@@ -58,6 +58,8 @@ export class Session {
   #second: Link | null = null;
   #begin: string | null = null;
   #closed = false;
+  /** How often something had to be asked again. */
+  retries = 0;
 
   constructor(target: Target, options: SessionOptions) {
     this.location = target.location;
@@ -125,6 +127,7 @@ export class Session {
         // Many clients lose their connections at the same moment and must not all come back at another.
         const jittered_ms = pause_ms * (0.5 + random());
         if (clock.mono_ms() + jittered_ms > deadline_ms) throw explain(error, this.location);
+        this.retries += 1;
         await sleep(clock, jittered_ms);
       }
     }
