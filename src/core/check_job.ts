@@ -50,10 +50,10 @@ export function checkNewJob(job: NewJob): void {
 }
 
 /** What of a command, and of its variables, any system can hand to a program. */
-const WORDS_LIMIT_BYTES = 1024 * 1024;
-const PATH_LIMIT_BYTES = 4_096;
+export const WORDS_LIMIT_BYTES = 1024 * 1024;
+export const PATH_LIMIT_BYTES = 4_096;
 /** Years have four digits. */
-const LATEST_MS = 253_402_300_799_999;
+export const LATEST_MS = 253_402_300_799_999;
 
 /** No text has more than three bytes for each of its units: only the few that may be too long are measured. */
 function isOver(text: string, limit_bytes: number): boolean {

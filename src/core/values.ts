@@ -27,7 +27,7 @@ export interface Value<T> {
   readonly completer: Completer;
   /** What can be typed as it is, beside what the completer finds. */
   readonly words: readonly string[];
-  /** Of a whole number. */
+  /** Of a number or a size. */
   readonly range?: Readonly<Record<"min" | "max", number>>;
 }
 
@@ -241,13 +241,13 @@ function bytesUpTo(given: string, [from, to]: [number, number], problem: string)
 }
 
 const size = (given: string) => bytesUpTo(given, [0, 2 ** 30], "is not a size up to 1GiB: write 4096, 64k or 16MiB");
-export const SIZE = kind("SIZE", text(size), { from: numeral });
+export const SIZE = kind("SIZE", text(size), { from: numeral, range: { min: 0, max: 2 ** 30 } });
 
 /** Less than this no program starts with. */
 const LEAST_MEMORY = 2 ** 20;
 const memory = (given: string) =>
   bytesUpTo(given, [LEAST_MEMORY, 2 ** 50], "is not an amount of memory from 1MiB up: write 512M or 8G");
-export const MEMORY = kind("SIZE", text(memory), { from: numeral });
+export const MEMORY = kind("SIZE", text(memory), { from: numeral, range: { min: LEAST_MEMORY, max: 2 ** 50 } });
 
 const MOST_CPUS = 10_000;
 
@@ -257,7 +257,7 @@ function cpus(given: string): Parsed<number> {
   return value >= 0.01 && value <= MOST_CPUS ? { value } : { problem: "is not a number of processors: write 2 or 0.5" };
 }
 
-export const CPUS = kind("N", text(cpus), { from: numeral });
+export const CPUS = kind("N", text(cpus), { from: numeral, range: { min: 0.01, max: MOST_CPUS } });
 
 /** `9` or `9-12`: both ends; null when it is neither, or ends before it begins. */
 function ends(given: string, most_digits: number): ExitRange | null {

@@ -324,7 +324,7 @@ export async function migrate(session: Session, { schema, location }: Target, pl
     // Whoever made it for us need not have let us make others.
     if (version === 0 && !place.found) await db.query(`CREATE SCHEMA IF NOT EXISTS ${name}`);
     for (const step of MIGRATIONS.slice(version)) await db.script(step);
-    const { enqueueFunction } = await import("./sql_enqueue.ts");
+    const { enqueueFunction } = await import("./sql/enqueue.ts");
     await db.script(enqueueFunction(schema));
     await db.query(SQL.setMeta, ["version", String(MIGRATIONS.length)]);
     await db.query(SQL.setMeta, ["functions", VERSION]);
