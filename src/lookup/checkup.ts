@@ -10,6 +10,7 @@ import { leftoversOf } from "../recovery/sweep.ts";
 import type { ExpiredLease, Finding } from "../store/queries.ts";
 import type { Store } from "../store/store.ts";
 import { FENCE_TEXTS } from "../view/fence.ts";
+import { plans } from "./plans_checkup.ts";
 import { quote } from "../view/text.ts";
 import { workerState } from "../view/workers.ts";
 import { VERSION } from "../platform/build_info.ts";
@@ -41,6 +42,7 @@ export async function checkup(store: Store, store_url: string, wall_ms: number):
     ...strangers(expired, new LeftoverSearch(await store.storeId(), store_url)),
     ...lostWorkers(alive, dead, now_ms),
     ...waiting(counts, paused, alive),
+    ...(await plans(store, alive, now_ms)),
   ];
 }
 

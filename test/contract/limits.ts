@@ -176,6 +176,17 @@ export function limitsContract(test: StoreTest): void {
       expect(await s.stateOf(bad as number)).toBe("failed");
     });
 
+    test("is kept by the store itself against a lease of before, which grants without a word about it", async (s) => {
+      const [bounded, plain] = await s.enqueue(github, {});
+      const grant = (id: number | undefined) =>
+        s.tamper(`UPDATE lease.jobs SET state = 'running', token = token + 1, holder = 'old', started_at_ms = 1,
+          last_beat_at_ms = 1, expires_at_ms = 2 WHERE id = ${id} AND state = 'pending'`);
+      await grant(bounded);
+      await grant(plain);
+      expect(await s.stateOf(bounded as number)).toBe("pending");
+      expect(await s.stateOf(plain as number)).toBe("running");
+    });
+
     test("is not a name with a comma or quotes", async (s) => {
       for (const name of ["a,b", 'a"b', "a\\b", "", "a\nb"]) {
         expect(await codeOf(s.enqueueOne({ limits: [name] }))).toBe("invalid_job");

@@ -4,6 +4,7 @@
  */
 
 import { isDeepStrictEqual } from "node:util";
+import type { LimitSettings } from "../../src/core/gate.ts";
 import type { Job, NewJob } from "../../src/core/job.ts";
 import { isFinished } from "../../src/core/job.ts";
 import type * as Contract from "../../src/store/store.ts";
@@ -51,6 +52,11 @@ export class Checker {
   readonly #witness: Witness;
   readonly #grace_ms: number;
   readonly #known = new Map<number, Known>();
+  readonly #limits = new Map<string, number>();
+  /** By job, the ids that its newest attempt was given. */
+  readonly #held = new Map<number, readonly string[]>();
+  /** Times of schedules that have become jobs. */
+  readonly #fired = new Set<string>();
 
   constructor(witness: Witness, grace_ms: number) {
     this.#witness = witness;
@@ -65,7 +71,11 @@ export class Checker {
     this.#whatMayChange(write);
     const { verb, args, answer } = write;
     if (verb === "enqueue") this.#enqueued(write, args[0] as NewJob[], answer as Contract.Enqueued[]);
-    else if (verb === "acquire") this.#granted(write, answer as Contract.Grant[]);
+    else if (verb === "acquire") {
+      this.#granted(write, answer as Contract.Grant[]);
+      this.#bounded(write, answer as Contract.Grant[]);
+    } else if (verb === "setLimit") this.#limited(args[0] as string, args[1] as LimitSettings | null);
+    else if (verb === "fire") this.#wasFired(write);
     else if (verb === "extend")
       this.#extended(write, args[0] as Contract.ExtendRequest[], answer as Contract.ExtendAnswer[]);
     else if (verb === "settle")
@@ -86,7 +96,7 @@ export class Checker {
       if (live && job.key !== null && keys.has(job.key)) object(10, `key ${job.key} has two live jobs after ${verb}`);
       if (live && job.key !== null) keys.add(job.key);
       if (was === undefined) {
-        if (verb !== "enqueue") object(2, `${verb} made job ${id}`);
+        if (verb !== "enqueue" && verb !== "fire") object(2, `${verb} made job ${id}`);
         continue;
       }
       const [ran, runs] = [was.state.name === "running", job.state.name === "running"];
@@ -105,18 +115,62 @@ export class Checker {
       if (!created) continue;
       if (before.has(id)) object(2, `job ${id} was enqueued twice`);
       if (!after.has(id)) object(1, `job ${id} was acknowledged and is not there`);
-      this.#known.set(id, {
-        retries: jobs[index]!.settings.retries,
-        attempts: 0,
-        returned: 0,
-        succeeded: false,
-        cancelled: false,
-        progress: null,
-        parents: parentsOf(jobs[index]!),
-        ended: new Set(),
-      });
+      this.#know(id, jobs[index]!.settings.retries, parentsOf(jobs[index]!));
       if (after.get(id)!.state.name !== "blocked") this.#mustBeFree("enqueue", id, after);
     }
+  }
+
+  #limited(name: string, limit: LimitSettings | null): void {
+    if (limit?.most === undefined || limit.most === null) this.#limits.delete(name);
+    else this.#limits.set(name, limit.most);
+  }
+
+  /** No more than a limit allows start, and no two that run have the same of a machine. */
+  #bounded({ before, after }: Write, grants: readonly Contract.Grant[]): void {
+    const running = (jobs: Jobs, name: string): number =>
+      jobs
+        .values()
+        .filter((job) => job.state.name === "running" && job.limits.includes(name))
+        .toArray().length;
+    for (const [name, most] of this.#limits) {
+      const [had, has] = [running(before, name), running(after, name)];
+      if (has >= most && after.values().some((job) => job.state.name === "pending" && job.limits.includes(name)))
+        this.note("limit full");
+      if (has > Math.max(most, had)) object(21, `${has} jobs of limit ${name} run, and ${most} may`);
+    }
+    for (const { job, held } of grants) {
+      const ids = (held["gpu"] ?? []) as readonly string[];
+      if (ids.length > 0) this.note("held");
+      if (ids.length !== (job.needs["gpu"] ?? 0)) object(22, `job ${job.id} was given ${ids.join() || "nothing"}`);
+      this.#held.set(job.id, ids);
+    }
+    const taken = [...after.values()].flatMap(({ id, state }) =>
+      state.name === "running" ? (this.#held.get(id) ?? []) : [],
+    );
+    if (new Set(taken).size < taken.length) object(22, `two jobs hold the same of ${taken.toSorted().join()}`);
+  }
+
+  #wasFired({ before, after }: Write): void {
+    for (const [id, { env, settings }] of after) {
+      if (before.has(id)) continue;
+      this.note("fired");
+      const time = `${env["LEASE_SCHEDULE"]} ${env["LEASE_SCHEDULED_AT"]}`;
+      if (this.#fired.has(time)) object(23, `${time} became a second job, ${id}`);
+      this.#fired.add(time);
+      this.#know(id, settings.retries, new Map());
+    }
+  }
+
+  #know(id: number, retries: number, parents: Known["parents"]): void {
+    const fresh = {
+      attempts: 0,
+      returned: 0,
+      succeeded: false,
+      cancelled: false,
+      progress: null,
+      ended: new Set<number>(),
+    };
+    this.#known.set(id, { retries, parents, ...fresh });
   }
 
   /** A job that may run now: all that it waits for have ended as they should. Cancelled is something else. */

@@ -183,6 +183,35 @@ describe("a simulation of something broken fails", () => {
   );
 
   objects(
+    "a limit that nobody keeps",
+    broken(() => ({ setLimit: async () => true })),
+    /^\(21\)/,
+  );
+
+  objects(
+    "two jobs with the same of a machine",
+    broken((store) => ({
+      acquire: async (request) => {
+        const grants = await store.acquire(request);
+        return grants.map((grant) => ("gpu" in grant.held ? { ...grant, held: { gpu: ["0"] } } : grant));
+      },
+    })),
+    /^\(22\)/,
+  );
+
+  objects(
+    "a time that becomes two jobs",
+    broken((store) => ({
+      fire: async (schedule, firings, next_at_ms) => {
+        const made = await store.fire(schedule, firings, next_at_ms);
+        for (const { job } of firings) if ((made ?? 0) > 0) await store.enqueue([{ ...job, key: null }]);
+        return made;
+      },
+    })),
+    /^\(23\)/,
+  );
+
+  objects(
     "a second live job with the same key",
     broken((store) => ({
       enqueue: async (jobs) => {

@@ -25,6 +25,8 @@ const WRITES: ReadonlySet<string> = new Set([
   "noticeClockJump",
   "promote",
   "trimCheckpoints",
+  "setLimit",
+  "fire",
 ]);
 
 export class Recorder {

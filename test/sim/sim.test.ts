@@ -62,6 +62,9 @@ describe("whatever goes wrong with workers, sweeps, clocks and the store", () =>
       "retry key_taken",
       "retry blocked",
       "freed",
+      "limit full",
+      "held",
+      "fired",
       "ended before the cancel",
       "gave up what waited",
     ];

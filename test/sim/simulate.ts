@@ -28,6 +28,8 @@ const WEIGHTS = {
   hang: 3,
   crash: 1.5,
   addWorker: 2,
+  limit: 3,
+  schedule: 2,
   jump: 1,
   pass: 6,
 } as const;
@@ -116,6 +118,8 @@ async function act(world: World, action: keyof typeof WEIGHTS): Promise<void> {
     thaw: () => world.workers.forEach(({ process }) => process.thaw()),
     crash: () => crash(world, alive),
     addWorker: () => (world.workers.length < 8 ? world.addWorker() : null),
+    limit: () => store.setLimit("x", chance.of(0.2) ? null : { most: chance.between(0, 2), rate: null }),
+    schedule: () => schedule(world),
     jump: () => jump(world),
     pass: () => world.pass(LEASE_MS + GRACE_MS + 1),
   };
@@ -131,9 +135,20 @@ function anyJob({ chance, recorder }: World): JobOverrides {
     key: chance.of(0.5) ? chance.pick(["k", "l"]) : null,
     if_exists: "skip",
     priority: chance.between(0, 2),
+    limits: chance.of(0.3) ? ["x"] : [],
+    needs: chance.of(0.2) ? { gpu: chance.between(1, 2) } : {},
     delay_ms: chance.of(0.2) ? chance.between(1, 5_000) : 0,
     settings: { retries: chance.between(0, 3), lease_ms: chance.of(0.2) ? 4_000 : null },
   };
+}
+
+/** Its job is like any other; what lines up while nobody works must come to an end in peace. */
+async function schedule({ chance, store }: World): Promise<void> {
+  const every_ms = chance.pick([5_000, 20_000]);
+  const when = { name: chance.pick(["s", "t"]), cron: null, every_ms, zone: null, jitter_ms: chance.between(0, 3_000) };
+  const job = newJob({ limits: chance.of(0.5) ? ["x"] : [], settings: { retries: 1 } });
+  const how = { overlap: chance.pick(["skip", "queue"] as const), catch_up: chance.pick(["none", "one"] as const) };
+  await store.setSchedule({ ...when, ...how, job }, (await store.now()) + every_ms);
 }
 
 /** Past its lease, often enough. */
@@ -184,6 +199,8 @@ async function jump(world: World): Promise<void> {
 /** Faults have stopped: leases of the dead become free in time, and one healthy worker brings all to an end. */
 async function peace(world: World): Promise<void> {
   world.stopFaults();
+  for (const name of ["s", "t"]) await world.store.dropSchedule(name);
+  await world.store.setLimit("x", { most: 1, rate: null });
   await world.pass(1_000);
   for (const task of world.tasks) if (task.worker.alive) task.finish("success");
   for (let second = 0; second < 30 && world.tasks.some(({ worker }) => worker.alive); second++) await world.pass(1_000);

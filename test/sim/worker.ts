@@ -49,6 +49,7 @@ export class SimWorker {
       host: "simulated",
       random: options.chance.next,
       lease_ms: LEASE_MS,
+      have: { gpu: ["0", "1"] },
     });
   }
 
