@@ -1,9 +1,9 @@
 /** The same lease on Deno, from source, on the same store as the compiled one. */
 
 import { describe, expect, test } from "bun:test";
-import { existsSync, writeFileSync } from "node:fs";
+import { existsSync, linkSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expectRefusal, ROOT, run, usePlaces, type JobJson, type Place } from "./lease.ts";
+import { expectRefusal, ROOT, run, until, usePlaces, type JobJson, type Place } from "./lease.ts";
 
 const DENO = join(ROOT, "node_modules/.bin/deno");
 const newPlace = usePlaces();
@@ -137,4 +137,19 @@ test("lease on Deno queues in bulk, and runs a job in the foreground", async () 
     expect({ code, lines: stdout.split("\n").length }).toEqual({ code: 3, lines: 100_001 });
     expect(stderr).toEndWith("err\n");
   }
+});
+
+test("lease on Deno refuses second names and foreign schemas, and notices that a store is gone", async () => {
+  const place = newPlace();
+  expect(await deno(place, "enqueue", "--", "sleep", "1000")).toMatchObject({ stdout: "1\n" });
+  linkSync(place.store, join(place.folder, "second"));
+  expectRefusal(await deno(place, "enqueue", "--", "true"), 125, "has 2 names");
+  rmSync(join(place.folder, "second"));
+  place.rows("CREATE VIEW v AS SELECT 1");
+  expectRefusal(await deno(place, "inspect"), 125, "it has view v");
+  place.rows("DROP VIEW v");
+  const worker = deno(place, "worker");
+  await until(() => place.rows("SELECT 1 FROM attempts WHERE pid IS NOT NULL").length > 0);
+  rmSync(`${place.store}-wal`);
+  expect(await worker).toMatchObject({ code: 125, stderr: expect.stringContaining("was deleted or replaced") });
 });
