@@ -20,6 +20,7 @@ export const platform: Platform = {
   children,
 
   keeps_log: true,
+  watches_folders: true,
   openSqlite(path) {
     const database = new Database(path, { readwrite: true, create: true });
     // The WAL stays when the last connection closes: making it anew costs the next one two more syncs.

@@ -34,6 +34,8 @@ export const platform: Platform = {
 
   // Closing removes it.
   keeps_log: false,
+  // Its watcher opens and closes each file that it has an event about.
+  watches_folders: false,
   openSqlite(path) {
     // Where it knows of that: no statement may then change the schema behind the engine's back.
     const database = new DatabaseSync(path, { defensive: true } as object);

@@ -150,6 +150,11 @@ export interface Platform {
   openSqlite(path: string): SqlDatabase;
   /** Whether the log of a SQLite store stays when the last of us has closed it. */
   readonly keeps_log: boolean;
+  /**
+   * Whether a folder can be watched without opening what is in it: to close a file ends all locks that the process has on
+   * it, SQLite's too.
+   */
+  readonly watches_folders: boolean;
   /** Starts a program as the leader of a new session; rejects with the system's error when it can't be started. */
   spawn(options: SpawnOptions): Promise<Child>;
   /** Raw DEFLATE, quickly rather than well. */

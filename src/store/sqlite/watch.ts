@@ -6,8 +6,9 @@
  * another connection and sorts the two apart.
  */
 
-import { watch as watchFile } from "node:fs";
+import { watch as watchFile, type WatchListener } from "node:fs";
 import { basename, dirname } from "node:path";
+import { platform } from "#platform";
 import { isReplaced, type LeaseError } from "../../core/errors.ts";
 import type { Database } from "./open.ts";
 
@@ -36,17 +37,29 @@ export function watchCommits(path: string, db: Database, changed: () => void): (
     if (delay_ms !== undefined && !stopped) timer = setTimeout(look, Math.max(delay_ms, least_ms));
   };
   // The folder, not the file: a WAL may be removed and made again.
-  const watcher = watchFile(dirname(path), (_event, name) => {
+  const unwatch = watchFolder(dirname(path), (_event, name) => {
     if (name !== wal) return;
     looks = 0;
     if (timer === null) next();
   });
-  watcher.unref();
+  const regular = platform.watches_folders ? null : setInterval(() => timer ?? look(), LOOK_INSTEAD_MS);
+  regular?.unref();
   return () => {
     stopped = true;
-    watcher.close();
+    unwatch();
+    if (regular !== null) clearInterval(regular);
     if (timer !== null) clearTimeout(timer);
   };
+}
+
+/** Where folders can't be watched. */
+const LOOK_INSTEAD_MS = 20;
+
+function watchFolder(folder: string, listener: WatchListener<string>): () => void {
+  if (!platform.watches_folders) return () => {};
+  const watcher = watchFile(folder, listener);
+  watcher.unref();
+  return () => watcher.close();
 }
 
 /** The net below the events, which not every file system has. */
@@ -67,19 +80,17 @@ export function watchReplaced(path: string, check: () => void, fence: (error: Le
   };
   const timer = setInterval(look, LOOK_EVERY_MS);
   timer.unref();
-  let watcher: ReturnType<typeof watchFile> | null = null;
+  let unwatch = () => {};
   try {
-    watcher = watchFile(dirname(path), (event, changed) => {
+    unwatch = watchFolder(dirname(path), (event, changed) => {
       if (event === "rename" && (changed === null || changed.startsWith(name))) look();
     });
-    watcher.on("error", () => {});
-    watcher.unref();
   } catch {
     // The system has no more watches to give.
   }
   const stop = () => {
     clearInterval(timer);
-    watcher?.close();
+    unwatch();
   };
   return stop;
 }
