@@ -23,6 +23,7 @@ export {
 } from "./library/worker.ts";
 export type { HandlerJob, JobOptions, Json, QueueJob, QueueJobDetail, Untyped } from "./library/job.ts";
 export type { JobSelection } from "./library/selection.ts";
+export type { LimitBound, QueueLimit, QueueSchedule, ScheduleAction, ScheduleOptions } from "./library/plans.ts";
 export type { LogLine, LogOptions } from "./library/log_lines.ts";
 export { QueueLeaseManager as LeaseManager, type HeldLease, type ReleaseOutcome } from "./library/leases.ts";
 export {

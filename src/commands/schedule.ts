@@ -2,9 +2,10 @@
 
 import { checkName, checkNewJob } from "../core/check_job.ts";
 import { LeaseError } from "../core/errors.ts";
-import { CATCH_UPS, jobAt, OVERLAPS, type Schedule, type ScheduleSettings } from "../core/schedule.ts";
+import { CATCH_UPS, jobAt, OVERLAPS, type Schedule } from "../core/schedule.ts";
 import { DURATION, textValue } from "../core/values.ts";
 import { systemRandom } from "../platform/clock.ts";
+import { newSchedule } from "../recovery/new_schedule.ts";
 import { firstTime, timesAhead, timesOf } from "../recovery/schedule_times.ts";
 import type { Store } from "../store/store.ts";
 import { command } from "../cli/command.ts";
@@ -17,7 +18,6 @@ import { scheduleJson, schedulesText, scheduleText } from "../view/schedules.ts"
 import { visible } from "../view/text.ts";
 
 const SHOWN_AHEAD = 5;
-const SHORTEST_EVERY_MS = 1_000;
 
 /** What makes sense for one job only. */
 const ONCE_ONLY = ["at", "after", "after_any", "after_failed", "after_task"] as const;
@@ -91,7 +91,7 @@ export default command({
         throw new LeaseError("usage", `--${flagName(once)} is for one job, and a schedule makes many`);
       const job = await newJob(args, lists, words, io);
       checkNewJob(job);
-      const settings = settingsOf(name, args, job);
+      const settings = newSchedule(name, args, job, (flag) => `--${flag}`);
       await timesOf({ ...settings, set_at_ms: 0 });
       return withStore(args, io, { create: true }, async ({ store }) => {
         await store.setSchedule(settings, await firstTime(settings, await store.now()));
@@ -111,26 +111,6 @@ export default command({
     });
   },
 });
-
-type When = Partial<Pick<ScheduleSettings, "overlap" | "catch_up">> & {
-  cron: string | undefined;
-  every: number | undefined;
-  tz: string | undefined;
-  jitter: number | undefined;
-};
-
-function settingsOf(name: string, args: { [K in keyof When]: When[K] | undefined }, job: ScheduleSettings["job"]) {
-  const { cron, every, tz, jitter = 0, overlap = "skip", catch_up = "one" } = args;
-  if (cron !== undefined && every !== undefined)
-    throw new LeaseError("usage", "--cron and --every both say when: give one of them");
-  if (every !== undefined && every < SHORTEST_EVERY_MS)
-    throw new LeaseError("usage", "--every is shorter than a second: give a longer one");
-  if (tz !== undefined && cron === undefined)
-    throw new LeaseError("usage", "--tz is the zone of --cron: give that as well");
-  const zone = cron === undefined ? null : (tz ?? Intl.DateTimeFormat().resolvedOptions().timeZone);
-  const when = { cron: cron ?? null, every_ms: every ?? null, zone };
-  return { name, ...when, overlap, catch_up, jitter_ms: jitter, job } satisfies ScheduleSettings;
-}
 
 async function find(store: Store, name: string): Promise<Schedule> {
   const found = (await store.schedules()).find((schedule) => schedule.name === name);

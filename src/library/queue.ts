@@ -17,6 +17,8 @@ import { inBatches, newJobs } from "./enqueue.ts";
 import { toNewJob, toQueueJob, type JobOptions, type QueueJob, type QueueJobDetail, type Untyped } from "./job.ts";
 import { CANCEL_VALUES, readOptions, WAIT_VALUES } from "./options.ts";
 import { logLines, type LogLine, type LogOptions } from "./log_lines.ts";
+import { limitQueue, scheduleJobs, type LimitBound, type QueueLimit, type QueueSchedule } from "./plans.ts";
+import type { ScheduleAction, ScheduleOptions } from "./plans.ts";
 import { idOf, isOne, jobsMeant, statesOf, type JobSelection } from "./selection.ts";
 import { QueueWorker, type Handler, type WorkerOptions } from "./worker.ts";
 
@@ -251,6 +253,22 @@ export class Queue implements AsyncDisposable {
   async resume(...queues: readonly string[]): Promise<void> {
     await this.#store.setPaused(queues, false);
     this.#changed();
+  }
+
+  /**
+   * Bounds how many jobs run, or start per time, across all workers: those of the queue of that name, and those that were
+   * enqueued with that `limit`. `null` takes the bound away; without one it tells, of one or of all, what is in use.
+   */
+  limit(name?: string, bound?: LimitBound | null): Promise<QueueLimit[]> {
+    return limitQueue({ ...this.#ground, store: this.#store }, name, bound).finally(() => this.#changed());
+  }
+
+  /**
+   * Makes a job at each of these times, once per time, whoever looks first: `{ cron: "0 3 * * *", argv: [...] }`. Removes,
+   * pauses, resumes a schedule that is there, or makes a job now; without a word it tells of it, or of all.
+   */
+  schedule(name?: string, what?: ScheduleOptions | ScheduleAction): Promise<QueueSchedule[]> {
+    return scheduleJobs({ ...this.#ground, store: this.#store }, name, what).finally(() => this.#changed());
   }
 
   /** Deletes finished jobs, with all that belongs to them; nothing else ever does. */

@@ -328,6 +328,51 @@ describe("what people ask of a queue", () => {
       expect(await queue.list()).toHaveLength(1);
     }));
 
+  test("limit bounds what runs, and tells what is in use", () =>
+    inMemory(async (queue) => {
+      expect(await queue.limit("api", { most: 1 })).toMatchObject([{ name: "api", running: 0 }]);
+      await queue.enqueue([
+        { input: 1, limit: "api" },
+        { input: 2, limit: "api" },
+      ]);
+      let most = 0;
+      let running = 0;
+      await drain(
+        queue,
+        async () => {
+          most = Math.max(most, (running += 1));
+          await Promise.resolve();
+          running -= 1;
+        },
+        { slots: 4 },
+      );
+      expect(most).toBe(1);
+      expect(await queue.limit("api", null)).toEqual([]);
+      expect((await refusal(() => queue.limit("api")))[0]).toBe("nothing_matched");
+      expect((await refusal(() => queue.limit("api", {})))[0]).toBe("usage");
+    }));
+
+  test("schedule makes jobs at its times, and can be held, made to go on, and taken away", () =>
+    inMemory(async (queue) => {
+      const [set] = await queue.schedule("nightly", {
+        cron: "0 3 * * *",
+        tz: "UTC",
+        queue: "b",
+        input: { full: true },
+      });
+      expect(set).toMatchObject({ name: "nightly", cron: "0 3 * * *", queue: "b", paused: false });
+      expect(set?.next).toHaveLength(5);
+      expect(await queue.schedule("nightly", "pause")).toMatchObject([{ paused: true }]);
+      expect(await queue.schedule("nightly", "resume")).toMatchObject([{ paused: false }]);
+      await queue.schedule("nightly", "now");
+      expect(await queue.list()).toMatchObject([{ queue: "b", input: { full: true } }]);
+      expect(await queue.schedule()).toHaveLength(1);
+      expect(await queue.schedule("nightly", "remove")).toEqual([]);
+      expect((await refusal(() => queue.schedule("nightly")))[0]).toBe("nothing_matched");
+      expect((await refusal(() => queue.schedule("x", { input: 1 })))[1]).toBe("when? Say it with cron or every");
+      expect((await refusal(() => queue.schedule("x", { cron: "no", input: 1 })))[0]).toBe("usage");
+    }));
+
   test("watch tells of changes here and in other processes", async () => {
     const folder = temporaryFolder();
     {

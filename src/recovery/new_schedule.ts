@@ -1,0 +1,33 @@
+/** A schedule as it is asked for: what says when, put together and checked. */
+
+import { LeaseError } from "../core/errors.ts";
+import type { NewJob } from "../core/job.ts";
+import type { ScheduleSettings } from "../core/schedule.ts";
+
+const SHORTEST_EVERY_MS = 1_000;
+
+export interface ScheduleTimes extends Partial<Pick<ScheduleSettings, "overlap" | "catch_up">> {
+  cron: string | undefined;
+  every: number | undefined;
+  tz: string | undefined;
+  jitter: number | undefined;
+}
+
+/** `spell` is how an error calls one of them. */
+export function newSchedule(
+  name: string,
+  times: { [K in keyof ScheduleTimes]?: ScheduleTimes[K] | undefined },
+  job: NewJob,
+  spell: (option: string) => string,
+): ScheduleSettings {
+  const { cron, every, tz, jitter = 0, overlap = "skip", catch_up = "one" } = times;
+  if (cron !== undefined && every !== undefined)
+    throw new LeaseError("usage", `${spell("cron")} and ${spell("every")} both say when: give one of them`);
+  if (every !== undefined && every < SHORTEST_EVERY_MS)
+    throw new LeaseError("usage", `${spell("every")} is shorter than a second: give a longer one`);
+  if (tz !== undefined && cron === undefined)
+    throw new LeaseError("usage", `${spell("tz")} is the zone of ${spell("cron")}: give that as well`);
+  const zone = cron === undefined ? null : (tz ?? Intl.DateTimeFormat().resolvedOptions().timeZone);
+  const when = { cron: cron ?? null, every_ms: every ?? null, zone };
+  return { name, ...when, overlap, catch_up, jitter_ms: jitter, job };
+}
