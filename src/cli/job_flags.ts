@@ -69,11 +69,21 @@ export function plainJob(
     if (given !== undefined) set(job, given, flag, context);
   }
   checkBytes(Object.values(job.env), "/proc/self/environ", "a variable of --env");
+  continueTrace(job, env);
   if (args.shell === undefined) job.argv = words;
   else if (words.length > 0) {
     throw new LeaseError("usage", `-c takes the whole line; "${words[0]}" is one word too many (quote the line)`);
   }
   return job;
+}
+
+const TRACEPARENT = /^[\da-f]{2}-[\da-f]{32}-[\da-f]{16}-[\da-f]{2}$/;
+
+/** Whoever enqueues as a part of a trace finds the job in it: the context goes with the job, unless it has its own. */
+function continueTrace(job: NewJob, { TRACEPARENT: context, TRACESTATE: state }: Env): void {
+  if (context === undefined || !TRACEPARENT.test(context) || job.env["TRACEPARENT"] !== undefined) return;
+  const more = state === undefined || state === "" ? {} : { TRACESTATE: state };
+  job.env = { TRACEPARENT: context, ...more, ...job.env };
 }
 
 function unavailable(): never {

@@ -89,7 +89,9 @@ export default command({
       const once = ONCE_ONLY.find((flag) => given.has(flag));
       if (once !== undefined)
         throw new LeaseError("usage", `--${flagName(once)} is for one job, and a schedule makes many`);
-      const job = await newJob(args, lists, words, io);
+      // Its jobs are no part of what was going on when it was set.
+      const { TRACEPARENT: _context, ...env } = io.env;
+      const job = await newJob(args, lists, words, { ...io, env });
       checkNewJob(job);
       const settings = newSchedule(name, args, job, (flag) => `--${flag}`);
       await timesOf({ ...settings, set_at_ms: 0 });

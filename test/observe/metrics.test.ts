@@ -55,10 +55,15 @@ describe("lease metrics", () => {
   test("prints what the store knows, in words that promtool has nothing against", async () => {
     const place = newPlace();
     await withWork(place);
+    await place.lease("limit", "mail", "2");
+    await place.lease("schedule", "nightly", "--cron", "0 3 * * *", "--", "true");
     const { code, stdout } = await place.lease("metrics");
     expect(code).toBe(0);
     const found = samples(stdout);
     expectWork(found);
+    expect(found.get('lease_limit_max{limit="mail"}')).toBe(2);
+    expect(found.get('lease_limit_running{limit="mail"}')).toBe(0);
+    expect(found.get('lease_schedule_lag_seconds{schedule="nightly"}')).toBe(0);
     expect(found.get("lease_store_wal_bytes")).toBeGreaterThanOrEqual(0);
     expect(stdout).toMatch(/lease_info\{version="[\d.]+",fence="(cgroup|tree|group)"\} 1/);
     expect(await complaints(stdout)).toBe("");

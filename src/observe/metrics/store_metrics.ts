@@ -21,7 +21,7 @@ export interface MetricsAbout {
 /** Adds what the store says at this moment. */
 export async function addStoreMetrics(registry: Registry, store: Store, about: MetricsAbout): Promise<void> {
   const now_ms = await store.now();
-  const [counts, oldest, totals, leases, recovery, paused, workers] = await Promise.all([
+  const [counts, oldest, totals, leases, recovery, paused, workers, limits, schedules] = await Promise.all([
     store.counts(),
     store.oldestPending(),
     store.totals(),
@@ -29,6 +29,8 @@ export async function addStoreMetrics(registry: Registry, store: Store, about: M
     store.recovery(),
     store.pausedQueues(),
     workersNow(store),
+    store.limits(),
+    store.schedules(),
   ]);
   const gauge = <L extends string>(name: string, help: string, labels: readonly L[] = []) =>
     new Gauge({ name: `lease_${name}`, help, labelNames: labels, registers: [registry] });
@@ -44,6 +46,16 @@ export async function addStoreMetrics(registry: Registry, store: Store, about: M
   gauge("workers", "Workers that are there.").set(present.length);
   gauge("slots", "Jobs that the workers can run at a time.").set(present.reduce((sum, { slots }) => sum + slots, 0));
   gauge("info", "Which lease this is, and what stopping a job reaches.", ["version", "fence"]).set({ ...about }, 1);
+  const used = gauge("limit_running", "Running jobs that count for a limit.", ["limit"]);
+  const bound = gauge("limit_max", "How many of them may run.", ["limit"]);
+  for (const { name: limit, running, most } of limits) {
+    used.set({ limit }, running);
+    if (most !== null) bound.set({ limit }, most);
+  }
+  const lag = gauge("schedule_lag_seconds", "How long a time of a schedule is overdue.", ["schedule"]);
+  for (const { name: schedule, next_at_ms } of schedules.filter(({ paused: is_held }) => !is_held)) {
+    lag.set({ schedule }, next_at_ms === null ? 0 : Math.max(0, now_ms - next_at_ms) / 1_000);
+  }
   addTotals(registry, totals);
   addRecovery(registry, recovery);
   addFiles(registry, store.location);
