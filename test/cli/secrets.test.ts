@@ -87,6 +87,10 @@ async function everything(told: Told, place: Place, url: string): Promise<void> 
   await told.lease("enqueue", "--env", "TOKEN", "--", "/no/such/program");
   await told.lease("enqueue", "--from", "jobs.jsonl", "-v");
   await told.lease("enqueue", "--env", "TOKEN", "--delay", "1h", "--", "true");
+  await told.lease("enqueue", "--env", "TOKEN", "--on-failed", "true", "--retries", "0", "--", "false");
+  await told.lease("schedule", "hourly", "--every", "1h", "--env", "TOKEN", "--env", `A=${VALUE}`, "--", "true");
+  await told.lease("schedule", "hourly", "--now");
+  for (const words of [[], ["--json"], ["hourly"], ["hourly", "--json"]]) await told.lease("schedule", ...words);
   const bothAreUp = async () => {
     const live = async () =>
       (await told.lease("inspect", "workers", "--json")).stdout.match(/"stopped_at":null/g)?.length;
@@ -120,6 +124,7 @@ async function everything(told: Told, place: Place, url: string): Promise<void> 
   await told.lease("doctor", "--json");
   await told.lease("doctor", "--grants", "--store", url);
   await told.lease("metrics");
+  await told.lease("limit");
   await told.lease("completions", "bash");
   await told.lease("prune", "--older-than", "0s", "--dry-run");
   await told.lease("copy", "-v", "--to", join(folder, "copy.db"), "--force");

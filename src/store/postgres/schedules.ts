@@ -6,11 +6,18 @@ import { isOver, replacedReason, toSchedule } from "../shared/schedules.ts";
 import { cancel } from "./cancel.ts";
 import { checkAll, enqueue } from "./enqueue.ts";
 import type { Connection } from "./session/session.ts";
+import { SQL } from "./statements.ts";
 
 const SET = `INSERT INTO lease.schedules (name, cron, every_ms, zone, overlap, catch_up, jitter_ms, job, set_at_ms, next_at_ms)
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, lease.now_ms(), $9) ON CONFLICT (name) DO UPDATE SET cron = $2, every_ms = $3,
     zone = $4, overlap = $5, catch_up = $6, jitter_ms = $7, job = $8,
     set_at_ms = greatest(lease.now_ms(), schedules.set_at_ms + 1), next_at_ms = $9`;
+/** Until it has its own. */
+export const NO_TEMPLATE = "{}";
+/** The id of no job. */
+const IN_PASSING = -1;
+const SET_TEMPLATE = `WITH incoming AS (DELETE FROM lease.incoming_env WHERE job_id = $2 RETURNING env)
+  UPDATE lease.schedules SET job = incoming.env FROM incoming WHERE name = $1`;
 const DROP = "DELETE FROM lease.schedules WHERE name = $1 RETURNING name";
 const PAUSE = `UPDATE lease.schedules SET paused = $2, next_at_ms = coalesce($3, next_at_ms) WHERE name = $1 RETURNING name`;
 const ALL = `SELECT schedules.*, jobs.state AS last_state FROM lease.schedules LEFT JOIN lease.jobs ON jobs.id = last_job
@@ -29,7 +36,14 @@ const KEPT = 1_000;
 
 export async function setSchedule(db: Connection, settings: ScheduleSettings, next_at_ms: number): Promise<void> {
   const { name, cron, every_ms, zone, overlap, catch_up, jitter_ms, job } = settings;
-  await db.query(SET, [name, cron, every_ms, zone, overlap, catch_up, jitter_ms, templateText(job), next_at_ms]);
+  await db.query(SET, [name, cron, every_ms, zone, overlap, catch_up, jitter_ms, NO_TEMPLATE, next_at_ms]);
+  await writeTemplate(db, name, templateText(job));
+}
+
+/** Of a schedule that was just written without: it holds variables, which never go as parameters (see writeEnvs). */
+export async function writeTemplate(db: Connection, schedule: string, text: string): Promise<void> {
+  await db.copyIn(SQL.copyEnv, [[IN_PASSING, text]]);
+  await db.query(SET_TEMPLATE, [schedule, IN_PASSING]);
 }
 
 export async function dropSchedule(db: Connection, name: string): Promise<boolean> {

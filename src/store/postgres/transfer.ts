@@ -4,13 +4,13 @@ import type { Kind, NextIds, Transfer, TransferCell, TransferRow } from "../copy
 import { KINDS, SHAPES, refusedRow } from "../copy/transfer.ts";
 import { writeEnvs } from "./enqueue.ts";
 import { isRefusedValue } from "./failure.ts";
-import type { Session } from "./session/session.ts";
+import { NO_TEMPLATE, writeTemplate } from "./schedules.ts";
+import type { Connection, Session } from "./session/session.ts";
 import { foldDeltas } from "./history.ts";
 import { SQL } from "./statements.ts";
 
 const MARK = "copy";
 const ONCE = { once: true };
-const ENV = SHAPES.jobs.names.indexOf("env");
 
 const TYPES = { int: "bigint", real: "double precision", text: "text", bytes: "bytea" } as const;
 
@@ -50,16 +50,43 @@ const FLAGS = [
 /** What the rows themselves are counted in, see schema.ts. */
 const COUNTED = ["tallies", "deltas"];
 
-/** A lost answer can't be told from a lost request here; whoever copies begins again. */
+/**
+ * A lost answer can't be told from a lost request here; whoever copies begins again. What has variables in it is written
+ * apart: they never go as parameters.
+ */
 async function insertRows(session: Session, kind: Kind, rows: readonly TransferRow[]): Promise<void> {
-  const columns = SHAPES[kind].names.map((name, index) => rows.map((row) => (name === "env" ? null : row[index])));
-  if (kind !== "jobs") return void (await session.run((db) => db.query(insertSql(kind), columns), ONCE));
-  const envs = rows.map((row) => [row[0] as number, row[ENV] as string | null] as const);
+  const { names } = SHAPES[kind];
+  const apart = APART[kind];
+  const at = apart === undefined ? -1 : names.indexOf(apart.name);
+  const columns = names.map((_, index) => rows.map((row) => (index === at ? (apart?.meanwhile ?? null) : row[index])));
+  const insert = (db: Connection) => db.query(insertSql(kind), columns);
+  if (apart === undefined) return void (await session.run(insert, ONCE));
   await session.transaction(async (db) => {
-    await db.query(insertSql(kind), columns);
-    await writeEnvs(db, envs);
+    await insert(db);
+    await apart.write(
+      db,
+      rows.map((row) => [row[0] as number | string, row[at] as string | null]),
+    );
   }, ONCE);
 }
+
+interface Apart {
+  name: string;
+  /** What stands there until then. */
+  meanwhile: string | null;
+  write: (db: Connection, texts: (readonly [key: number | string, text: string | null])[]) => Promise<void>;
+}
+
+const APART: Partial<Record<Kind, Apart>> = {
+  jobs: { name: "env", meanwhile: null, write: (db, envs) => writeEnvs(db, envs as [number, string | null][]) },
+  schedules: {
+    name: "job",
+    meanwhile: NO_TEMPLATE,
+    async write(db, templates) {
+      for (const [name, text] of templates) await writeTemplate(db, String(name), String(text));
+    },
+  },
+};
 
 export function postgresTransfer(session: Session): Transfer {
   const sql = (text: string, params: readonly TransferCell[] = []) => session.run((db) => db.query(text, params));
