@@ -16,6 +16,7 @@ export default command({
     grace: valueFlag(GRACE, "Time between TERM and KILL for those that set none; never: send nothing", {
       fallback: "the worker's, 10s",
     }),
+    cascade: { type: "boolean", description: "With all that waits for them, in whatever way" },
     wait: { type: "boolean", description: "Until all of them have ended" },
     json: JSON_FLAG,
   },
@@ -41,7 +42,10 @@ export default command({
     changeJobs(context, {
       verb: "cancel",
       states: CANCELLABLE,
-      change: (store, ids) => store.cancel(ids, context.args.reason ?? null, context.args.grace ?? null),
+      change: (store, ids) => {
+        const { reason = null, grace = null, cascade } = context.args;
+        return store.cancel(ids, reason, { grace, cascade });
+      },
       done: ["cancelled", "cancelling"],
       ...(context.args.wait ? { awaited: "cancelling" as const } : {}),
       complaint: ({ id, state }) => `job ${id} is ${state} already: there is nothing to cancel`,

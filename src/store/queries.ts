@@ -143,6 +143,13 @@ export interface OldestPending {
   since_ms: number;
 }
 
+export interface CancelOptions {
+  /** Of running jobs, unless they have one of their own; null: nothing is said of it. */
+  grace?: Grace | null;
+  /** With all that waits for them, in whatever way, and for those, and so on. */
+  cascade?: boolean;
+}
+
 export interface Retention {
   /** The newest checkpoints per task, or per job without one; null: all of them. */
   keep_checkpoints: number | null;

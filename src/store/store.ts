@@ -30,6 +30,7 @@ import type {
   Backlog,
   BacklogQuery,
   BulkEnqueued,
+  CancelOptions,
   CancelRequest,
   CheckpointQuery,
   ExpiredLease,
@@ -58,8 +59,8 @@ export interface Producer extends Planner {
   /** The same for more jobs than fit in memory, seen by others at the end only. An error about a job has its `index`. */
   enqueueAll(batches: AsyncIterable<readonly NewJob[]>): Promise<BulkEnqueued>;
 
-  /** Waiting jobs end at once; running ones are asked to. `grace`: of those, unless they have one of their own. */
-  cancel(ids: readonly number[], reason: string | null, grace?: Grace | null): Promise<CancelAnswer[]>;
+  /** Waiting jobs end at once; running ones are asked to. Answers for those named, then for what goes with them. */
+  cancel(ids: readonly number[], reason: string | null, options?: CancelOptions): Promise<CancelAnswer[]>;
 
   /**
    * A person's word: finished jobs become pending with all their retries, or blocked while one that they wait for,

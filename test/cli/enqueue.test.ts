@@ -307,6 +307,27 @@ describe("where the store is", () => {
     expectRefusal(answer, 2, "--config");
   });
 
+  test("--array is a job per number, which each is told, all or none", async () => {
+    const place = newPlace();
+    const answer = await place.lease(
+      "enqueue",
+      "--array",
+      "1-3,10-30:10",
+      "--key",
+      "k{}",
+      "-c",
+      "echo {} $LEASE_ARRAY_INDEX",
+    );
+    expect(answer).toMatchObject({ code: 0, stdout: "1\n2\n3\n4\n5\n6\n" });
+    await place.work();
+    expect([await place.log(1), await place.log(6)]).toEqual(["1 1\n", "30 30\n"]);
+    expect((await place.inspect(5)).key).toBe("k20");
+    expectRefusal(await place.lease("enqueue", "--array", "3-1", "--", "true"), 2, '--array "3-1" is not a range');
+    expectRefusal(await place.lease("enqueue", "--array", "1-3", "--key", "k", "--", "true"), 2, "one per number");
+    expectRefusal(await place.lease("enqueue", "--array", "1-3", "--from", "x", "--", "true"), 2, "--array and --from");
+    expectRefusal(await place.lease("enqueue", "--array", "1-99999999", "--", "true"), 2, "too many");
+  });
+
   test("and told to nobody, because stdout is closed, is not 0; into /dev/null it is", async () => {
     const { folder } = newPlace();
     const shell = (line: string) =>

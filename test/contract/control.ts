@@ -67,6 +67,22 @@ export function controlContract(test: StoreTest): void {
       }
     });
 
+    test("with cascade takes along what waits in any way, all the way down, and nothing else", async (s) => {
+      const running = await s.granted();
+      const [first] = (await s.enqueue({ delay_ms: 60_000 })) as [number];
+      const anyway = await s.enqueueOne({ after_any: [first] });
+      const rescue = await s.enqueueOne({ after_failed: [anyway, running.job.id] });
+      const other = await s.enqueueOne({ delay_ms: 60_000 });
+      const answers = await s.store.cancel([first], "all of it", { cascade: true });
+      expect(answers.map(({ id, status }) => [id, status])).toEqual([
+        [first, "cancelled"],
+        [anyway, "cancelled"],
+        [rescue, "cancelled"],
+      ]);
+      expect([await s.stateOf(other), await s.stateOf(running.job.id)]).toEqual(["scheduled", "running"]);
+      expect((await s.job(rescue)).state.name).toBe("cancelled");
+    });
+
     test("answers for each id in the order asked, an unknown one too", async (s) => {
       const [first, second] = await s.enqueue({}, {});
       const answers = await s.store.cancel([second as number, 999, first as number], null);
@@ -94,10 +110,10 @@ export function controlContract(test: StoreTest): void {
       const asked = async () => only(await s.store.cancelRequests("w1")).grace;
       await s.store.cancel([job.id], null);
       expect(await asked()).toBeNull();
-      await s.store.cancel([job.id], null, "never");
+      await s.store.cancel([job.id], null, { grace: "never" });
       expect(await asked()).toBe("never");
       await s.store.cancel([job.id], null);
-      await s.store.cancel([job.id], null, 5_000);
+      await s.store.cancel([job.id], null, { grace: 5_000 });
       expect(await asked()).toBe(5_000);
       const beat = { id: job.id, token: 1, expires_in_ms: 60_000, beat_age_ms: 0, beats: 1 };
       expect(await s.store.extend([beat])).toMatchObject([{ cancel_requested: true, grace: 5_000 }]);

@@ -160,7 +160,8 @@ function shellMaker(shell: string): ArgvMaker {
   return (line, number) => ["sh", "-c", fillPlaces(template, line, number, quoted)];
 }
 
-function printIds(ranges: readonly (readonly [from: number, to: number])[], io: Io): void {
+/** One per line. */
+export function printIds(ranges: readonly (readonly [from: number, to: number])[], io: Io): void {
   let text = "";
   for (const [from, to] of ranges) {
     for (let id = from; id <= to; id++) {

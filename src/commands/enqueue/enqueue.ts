@@ -3,7 +3,7 @@
 import { LeaseError } from "../../core/errors.ts";
 import type { NewJob } from "../../core/job.ts";
 import { checkNewJob } from "../../core/check_job.ts";
-import { textValue } from "../../core/values.ts";
+import { ARRAY, textValue } from "../../core/values.ts";
 import { command } from "../../cli/command.ts";
 import { section, valueFlag } from "../../cli/flags.ts";
 import { isTerminal, withInbox, withStore } from "../../cli/io.ts";
@@ -20,6 +20,10 @@ export default command({
       from: valueFlag(
         textValue("FILE|-", "files"),
         "Queue a job for each line of this file, all or none: JSON, or text with --lines",
+      ),
+      array: valueFlag(
+        ARRAY,
+        "Queue a job for each number, 1-100 or 0-90:10; it takes the place of {} in the command and --key",
       ),
       lines: {
         type: "boolean",
@@ -39,6 +43,7 @@ export default command({
       'a job per line, all or none: {"argv": ["./thumb.sh", "a.png"], "lease": "30s"}',
     ],
     ["ls *.png | lease enqueue --from - --lines -- ./thumb.sh {}", "a job per line of text"],
+    ["lease enqueue --array 1-100 -- ./render.sh frame-{}", "a hundred jobs; LEASE_ARRAY_INDEX is the number too"],
     ["lease enqueue --key nightly --lease 20m --retries 1 -- ./backup.sh", "one at a time, silent for up to 20m"],
   ],
   notes: [
@@ -62,7 +67,11 @@ export default command({
     if (from === "-" && args.input === "-") {
       throw new LeaseError("usage", "--from and --input can't both read stdin: give one of them a file");
     }
+    if (args.array !== undefined && from !== undefined) {
+      throw new LeaseError("usage", "--array and --from both say how many: give one of them");
+    }
     const job = await newJob(args, lists, rest, io);
+    if (args.array !== undefined) return (await import("./array.ts")).enqueueArray(args.array, job, args, io);
     if (from !== undefined) {
       const { enqueueBulk } = await import("./bulk.ts");
       return enqueueBulk({ from, lines, defaults: job, shell: args.shell }, args, io);

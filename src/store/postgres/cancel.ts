@@ -1,9 +1,9 @@
 /** Waiting jobs end at once, with those that wait for them; running ones are asked to. */
 
-import type { Grace, StateName } from "../../core/job.ts";
+import type { StateName } from "../../core/job.ts";
 import { graceColumn, toGrace } from "../shared/columns.ts";
 import { cancelAnswer } from "../shared/verdicts.ts";
-import type { CancelRequest } from "../queries.ts";
+import type { CancelOptions, CancelRequest } from "../queries.ts";
 import type { CancelAnswer } from "../store.ts";
 import { freeChildren } from "./dependencies.ts";
 import { byId, idsOf } from "./session/arrays.ts";
@@ -23,12 +23,22 @@ export async function cancelWaiting(db: Connection, ids: readonly number[], reas
   return idsOf(rows);
 }
 
+/** All unfinished ones that wait for these, directly or not. */
+const BELOW = `WITH RECURSIVE below (id) AS (
+    SELECT job_id FROM lease.dependencies WHERE parent_id = ANY ($1::bigint[])
+    UNION SELECT d.job_id FROM below JOIN lease.dependencies AS d ON d.parent_id = below.id)
+  SELECT jobs.id FROM below JOIN lease.jobs ON jobs.id = below.id WHERE finished_at_ms IS NULL ORDER BY jobs.id`;
+
 export async function cancel(
   db: Connection,
   ids: readonly number[],
   reason: string | null,
-  grace: Grace | null = null,
+  { grace = null, cascade = false }: CancelOptions = {},
 ): Promise<CancelAnswer[]> {
+  if (cascade) {
+    const below = idsOf(await db.query(BELOW, [ids]));
+    return cancel(db, [...new Set([...ids, ...below])], reason, { grace });
+  }
   const rows = await db.query(SQL.lockJobs, [ids]);
   const before = byId(rows);
   const cancelled = await cancelWaiting(db, ids, reason);

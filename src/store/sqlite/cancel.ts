@@ -1,9 +1,8 @@
 /** Waiting jobs end at once, with those that wait for them; running ones are asked to. */
 
-import type { Grace } from "../../core/job.ts";
 import { graceColumn, toGrace } from "../shared/columns.ts";
 import { cancelAnswer } from "../shared/verdicts.ts";
-import type { CancelRequest } from "../queries.ts";
+import type { CancelOptions, CancelRequest } from "../queries.ts";
 import type { CancelAnswer } from "../store.ts";
 import { noteCancelled } from "./history.ts";
 import type { Database } from "./open.ts";
@@ -26,12 +25,26 @@ export function cancelWaiting(db: Database, id: number, now_ms: number, reason: 
   return true;
 }
 
+const BELOW = `WITH RECURSIVE below (id) AS (
+    SELECT job_id FROM dependencies WHERE parent_id IN (SELECT value FROM json_each(?1))
+    UNION SELECT d.job_id FROM below JOIN dependencies AS d ON d.parent_id = below.id)
+  SELECT id FROM below JOIN jobs USING (id) WHERE finished_at_ms IS NULL ORDER BY id`;
+
+/** All unfinished ones that wait for these, directly or not. */
+function below(db: Database, ids: readonly number[]): number[] {
+  return db
+    .sql(BELOW)
+    .all(JSON.stringify(ids))
+    .map((row) => row["id"] as number);
+}
+
 export function cancel(
   db: Database,
   ids: readonly number[],
   reason: string | null,
-  grace: Grace | null = null,
+  { grace = null, cascade = false }: CancelOptions = {},
 ): CancelAnswer[] {
+  if (cascade) return cancel(db, [...new Set([...ids, ...below(db, ids)])], reason, { grace });
   const now_ms = db.now_ms();
   // Before anything is done: one that ends because another of them does was cancelled all the same.
   const states = ids.map((id) => stateOf(db, id));

@@ -113,8 +113,8 @@ function producer(calls: Calls): Producer {
         return queued.map((job) => ({ ...job, grant: acquireOne(db, job.id, acquirer)[0] ?? null }));
       }),
     enqueueAll: (batches) => writer.writeLong((step) => enqueueAll(db, batches, step)),
-    async cancel(ids, reason, grace) {
-      const answers = await cancelSome(ids, reason, grace);
+    async cancel(ids, reason, options) {
+      const answers = await cancelSome(ids, reason, options);
       await freeRest(calls);
       return answers;
     },
