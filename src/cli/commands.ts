@@ -64,6 +64,7 @@ export const COMMANDS: Commands = {
     wait: ["wait until jobs have ended; the exit code is theirs", "", "join", () => import("../commands/wait.ts")],
     cancel: ["end jobs for good", "kill", "rm remove delete scancel abort", () => import("../commands/cancel.ts")],
     retry: ["run finished jobs again", "", "restart requeue rerun redo", () => import("../commands/retry.ts")],
+    edit: ["change jobs that wait", "", "alter update reprioritize", () => import("../commands/edit.ts")],
     prune: ["delete finished jobs", "", "clean purge gc", () => import("../commands/prune.ts")],
     pause: ["take no more jobs of a queue", "", "stop hold", () => import("../commands/pause.ts")],
     resume: [

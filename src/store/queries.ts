@@ -1,6 +1,6 @@
 /** What a store can be asked, and what it tells: the questions of store.ts and their answers. */
 
-import type { Finished, Grace, Job, ShownState, StateName } from "../core/job.ts";
+import type { Finished, Grace, Job, JobSettings, NewJob, ShownState, StateName } from "../core/job.ts";
 import type { AttemptRecord, Checkpoint, LogChunk } from "../core/records.ts";
 
 export const SORTS = ["id", "priority", "due", "started", "finished", "attempts"] as const;
@@ -143,6 +143,21 @@ export interface OldestPending {
   since_ms: number;
 }
 
+/** What of a job is to be otherwise; what is not named stays. */
+export interface JobChanges extends Partial<Pick<Job, "queue" | "task" | "priority" | "limits" | "needs">> {
+  settings?: Partial<JobSettings>;
+  when?: Pick<NewJob, "run_at_ms" | "delay_ms">;
+  /** All whom it waits for from now on. */
+  parents?: Pick<NewJob, "after" | "after_any" | "after_failed" | "after_task">;
+}
+
+export interface EditAnswer {
+  id: number;
+  status: "changed" | "not_waiting" | "unknown";
+  /** Before. */
+  state: StateName | null;
+}
+
 export interface CancelOptions {
   /** Of running jobs, unless they have one of their own; null: nothing is said of it. */
   grace?: Grace | null;
@@ -168,4 +183,10 @@ export interface BulkEnqueued {
   /** Ids from–to in the order of the jobs; a job that a live one answered for counts with that one's id. */
   ranges: readonly (readonly [number, number])[];
   created: number;
+}
+
+export interface RetryAnswer {
+  id: number;
+  status: "pending" | "blocked" | "not_finished" | "key_taken" | "unknown";
+  state: StateName | null;
 }

@@ -33,16 +33,19 @@ import type {
   CancelOptions,
   CancelRequest,
   CheckpointQuery,
+  EditAnswer,
   ExpiredLease,
   ExpiredQuery,
   Finding,
   HistoryQuery,
+  JobChanges,
   LeaseHealth,
   ListQuery,
   LogQuery,
   OldestPending,
   PruneQuery,
   Retention,
+  RetryAnswer,
   SearchAnswer,
   SearchQuery,
   Selection,
@@ -67,6 +70,9 @@ export interface Producer extends Planner {
    * perhaps another of these, is not satisfied.
    */
   retry(ids: readonly number[]): Promise<RetryAnswer[]>;
+
+  /** Changes jobs that wait; all or none where what is asked of one can't be. One that was granted first stays as it is. */
+  edit(ids: readonly number[], changes: JobChanges): Promise<EditAnswer[]>;
 
   /** Finishes what was asked of it. `exiting`: the process ends right after, so tidying up may be left to the next. */
   close(options?: { exiting: boolean }): Promise<void>;
@@ -391,11 +397,5 @@ export interface RecoverRequest extends SettleRequest {
 export interface CancelAnswer {
   id: number;
   status: "cancelled" | "cancelling" | "finished" | "unknown";
-  state: StateName | null;
-}
-
-export interface RetryAnswer {
-  id: number;
-  status: "pending" | "blocked" | "not_finished" | "key_taken" | "unknown";
   state: StateName | null;
 }

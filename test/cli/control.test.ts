@@ -162,6 +162,30 @@ describe("lease cancel", () => {
   });
 });
 
+describe("lease edit", () => {
+  test("changes what it names, and says what it can't", async () => {
+    const place = newPlace();
+    await place.enqueue("--", "true");
+    await place.enqueue("--pty", "--", "true");
+    expect(await place.lease("edit", "1-2", "--priority", "7", "--timeout", "9s")).toMatchObject({
+      code: 0,
+      stdout: "1 changed\n2 changed\n",
+    });
+    expect(await place.inspect(2)).toMatchObject({ priority: 7, state: "pending" });
+    expect((await place.lease("inspect", "2")).stdout).toMatch(/timeout 9s .* on a terminal/);
+    await place.lease("edit", "1", "--after", "2");
+    expectRefusal(await place.lease("edit", "2", "--after", "1"), 2, "job 2 can't wait for job 1, which waits for it");
+    expect((await place.lease("edit", "1", "--free")).code).toBe(0);
+    expectRefusal(await place.lease("edit", "1", "--free", "--after", "2"), 2, "--free and --after");
+    expectRefusal(await place.lease("edit", "1", "--lease", "10ms"), 2, "lease must be at least 1s");
+    expectRefusal(await place.lease("edit", "1"), 2, "edit what of them? Name a flag");
+    expectRefusal(await place.lease("edit", "--priority", "1"), 2, "edit what? Name ids");
+    expectRefusal(await place.lease("edit", "9", "--priority", "1"), 1, "there is no job 9");
+    await place.work();
+    expectRefusal(await place.lease("edit", "1", "--priority", "1"), 1, "job 1 is completed: only jobs that wait");
+  });
+});
+
 describe("lease retry", () => {
   test("runs finished jobs again, whatever their end, with all their retries and a token that goes on", async () => {
     const place = await oneOfEach();

@@ -14,6 +14,7 @@ import { enqueueOptionsContract } from "./enqueue_options.ts";
 import { figuresContract } from "./figures.ts";
 import { handlesContract } from "./handles.ts";
 import { holderContract } from "./holder.ts";
+import { editContract } from "./edit.ts";
 import { hooksContract } from "./hooks.ts";
 import { learnedContract } from "./learned.ts";
 import { limitsContract } from "./limits.ts";
@@ -53,6 +54,7 @@ export function storeContract(name: string, open: OpenStore): void {
     figuresContract(test);
     queueHistoryContract(test);
     recordsContract(test);
+    editContract(test);
     hooksContract(test);
     learnedContract(test);
     pruneContract(test);

@@ -7,6 +7,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { LimitSettings } from "../../src/core/gate.ts";
 import type { Job, NewJob } from "../../src/core/job.ts";
 import { isFinished } from "../../src/core/job.ts";
+import type { RetryAnswer } from "../../src/store/queries.ts";
 import type * as Contract from "../../src/store/store.ts";
 
 export type Jobs = ReadonlyMap<number, Job>;
@@ -83,7 +84,7 @@ export class Checker {
     else if (verb === "checkpoint") this.#noted(write, args[0] as Contract.CheckpointRequest[], answer as string[]);
     else if (verb === "recover") await this.#recovered(write, args[0] as Contract.RecoverRequest[], answer as string[]);
     else if (verb === "cancel") this.#cancelled(answer as Contract.CancelAnswer[]);
-    else if (verb === "retry") this.#retried(write, answer as Contract.RetryAnswer[]);
+    else if (verb === "retry") this.#retried(write, answer as RetryAnswer[]);
   }
 
   /** Whatever was written: nothing vanishes, nothing appears, and only the right verbs move a job. */
@@ -283,7 +284,7 @@ export class Checker {
     }
   }
 
-  #retried({ before }: Write, answers: readonly Contract.RetryAnswer[]): void {
+  #retried({ before }: Write, answers: readonly RetryAnswer[]): void {
     for (const { id, status } of answers) {
       this.note(`retry ${status}`);
       if (status !== "pending" && status !== "blocked") continue;

@@ -68,11 +68,12 @@ const FREED_TOGETHER = 2_000;
 export async function addDependencies(
   db: Connection,
   children: readonly { id: number; job: NewJob; index: number }[],
+  { new_jobs = true } = {},
 ): Promise<void> {
   const of_tasks = await ofTasks(db, children);
   const edges = children.flatMap(({ id, job, index }) => {
     const tasks = job.after_task.flatMap((task) => {
-      const found = (of_tasks.get(task) ?? []).filter((other) => other < id);
+      const found = (of_tasks.get(task) ?? []).filter((other) => (new_jobs ? other < id : other !== id));
       if (found.length > 0) return found;
       throw new LeaseError("dependency", `there is no job of task ${task} to wait for`, { index });
     });
@@ -83,8 +84,8 @@ export async function addDependencies(
   const rows = await db.query(LOCK_PARENTS, [parents]);
   const known = new Set(idsOf(rows));
   for (const { child, parent, index } of edges) {
-    // Ids rise: a parent that is not older than the child is not there yet.
-    if (parent >= child || !known.has(parent)) throw noParent(parent, index);
+    // Ids rise: a parent that is not older than a new child is not there yet.
+    if ((new_jobs ? parent >= child : parent === child) || !known.has(parent)) throw noParent(parent, index);
   }
   const unaware = rows.filter(({ awaited }) => !awaited);
   if (unaware.length > 0) await db.query(AWAIT, [idsOf(unaware)]);
@@ -93,6 +94,20 @@ export async function addDependencies(
   const ids = children.map(({ id }) => id);
   await doom(db, idsOf(finished), ids);
   await db.query(UNBLOCK, [ids]);
+}
+
+const UNLINK = "DELETE FROM lease.dependencies WHERE job_id = $1";
+const ABOVE = `WITH RECURSIVE above (id, via) AS (
+    SELECT parent_id, parent_id FROM lease.dependencies WHERE job_id = $1
+    UNION SELECT d.parent_id, above.via FROM above JOIN lease.dependencies AS d ON d.job_id = above.id)
+  SELECT via FROM above WHERE id = $1 LIMIT 1`;
+
+/** Waits for those that the job names now, and for nobody else. Answers one of them that waits for it; null: none does. */
+export async function relink(db: Connection, id: number, job: NewJob, index: number): Promise<number | null> {
+  await db.query(UNLINK, [id]);
+  await addDependencies(db, [{ id, job, index }], { new_jobs: false });
+  const [circle] = await db.query<{ via: number }>(ABOVE, [id]);
+  return circle?.via ?? null;
 }
 
 async function ofTasks(db: Connection, children: readonly { job: NewJob }[]): Promise<ReadonlyMap<string, number[]>> {

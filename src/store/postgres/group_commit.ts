@@ -16,6 +16,7 @@ import type {
 } from "../store.ts";
 import { PROMOTE_LIMIT, acquire, acquireBounded, promote, type Acquired } from "./acquire.ts";
 import { freeSome } from "./dependencies.ts";
+import { insertPlain } from "./enqueue.ts";
 import { extend, inRounds, noteProcess, type TimedExtend } from "./extend.ts";
 import { appendLogs } from "./logs.ts";
 import type { Session } from "./session/session.ts";
@@ -211,5 +212,6 @@ export function endWriter(session: Session, options: { quick?: boolean }, onFree
       onFreed();
       return result;
     },
+    queue: insertPlain,
   };
 }

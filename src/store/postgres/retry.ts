@@ -6,7 +6,7 @@
 
 import type { StateName } from "../../core/job.ts";
 import { retryAnswer } from "../shared/verdicts.ts";
-import type { RetryAnswer } from "../store.ts";
+import type { RetryAnswer } from "../queries.ts";
 import { dependenciesOf, waitAgain } from "./dependencies.ts";
 import { byId } from "./session/arrays.ts";
 import type { Connection } from "./session/session.ts";

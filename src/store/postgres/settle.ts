@@ -3,7 +3,7 @@
  * transaction with that; everything else is one statement for any number of jobs.
  */
 
-import { isFinished } from "../../core/job.ts";
+import { isFinished, type NewJob } from "../../core/job.ts";
 import { learn, subjectOf, type Learned } from "../../core/learning.ts";
 import { toLearned } from "../shared/rows.ts";
 import { auditText, isHeldBy, lossOf } from "../shared/verdicts.ts";
@@ -12,7 +12,7 @@ import { freeChildren } from "./dependencies.ts";
 import { fences, inRounds } from "./extend.ts";
 import { idsOf } from "./session/arrays.ts";
 import type { Connection } from "./session/session.ts";
-import { ENDS, NEW_JOBS, SQL } from "./statements.ts";
+import { ENDS, SQL } from "./statements.ts";
 
 type Work<T> = (db: Connection, again: boolean) => Promise<T>;
 
@@ -20,11 +20,13 @@ type Work<T> = (db: Connection, again: boolean) => Promise<T>;
 export interface EndWriter {
   statement<T>(work: Work<T>): Promise<T>;
   transaction<T>(work: Work<T>): Promise<T>;
+  /** Queues the hooks of those that failed. */
+  queue(db: Connection, jobs: readonly NewJob[]): Promise<unknown>;
 }
 
-/** In the transaction that is under way. */
+/** In the transaction that is under way, for ends without hooks. */
 export function within(db: Connection): EndWriter {
-  return { statement: (work) => work(db, false), transaction: (work) => work(db, false) };
+  return { statement: (work) => work(db, false), transaction: (work) => work(db, false), queue: async () => {} };
 }
 
 export function settle(writer: EndWriter, requests: readonly SettleRequest[]): Promise<SettleAnswer[]> {
@@ -64,7 +66,7 @@ export async function endAll(writer: EndWriter, statement: string, requests: rea
     await freeChildren(db, idsOf(here.filter(({ change }) => isFinished(change.state))));
     await addRuns(db, here);
     const hooks = here.flatMap(({ hook }) => hook ?? []);
-    if (hooks.length > 0) await db.query(SQL.insertJobs, NEW_JOBS.params(hooks));
+    if (hooks.length > 0) await writer.queue(db, hooks);
     return allOf(ended);
   });
   return new Set([...done, ...more]);

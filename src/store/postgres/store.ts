@@ -113,6 +113,7 @@ function producer(calls: Calls): Producer {
     enqueueAll: (batches) => enqueueStream(onlyOnce(batches)),
     cancel: calls.change("urgent", cancel, ONCE),
     retry: calls.change("urgent", retry, ONCE),
+    edit: async (ids, changes) => calls.change("urgent", (await import("./edit.ts")).edit, ONCE)(ids, changes),
     setPaused: calls.change("urgent", setPaused),
     setLimit: calls.change("urgent", setLimit),
     setSchedule: calls.change("other", setSchedule),

@@ -9,7 +9,7 @@
 import { LeaseError } from "../../core/errors.ts";
 import type { NewJob, StateName } from "../../core/job.ts";
 import type { SqlRow } from "../../platform/platform.ts";
-import { SATISFIED, isSatisfied, parentsOf, type DependencyKind } from "../shared/columns.ts";
+import { SATISFIED, isBlocked, isSatisfied, parentsOf, type DependencyKind } from "../shared/columns.ts";
 import { doomReason, noParent } from "../shared/verdicts.ts";
 import { noteCancelled } from "./history.ts";
 import type { Database } from "./open.ts";
@@ -42,6 +42,19 @@ export function addDependencies(db: Database, id: number, job: NewJob, now_ms: n
     db.sql(INSERT).run(id, parent, kind);
   }
   for (const [parent, kind] of parents) meet(db, id, kind, parent, now_ms);
+}
+
+const UNLINK = "DELETE FROM dependencies WHERE job_id = ?1";
+const ABOVE = `WITH RECURSIVE above (id, via) AS (
+    SELECT parent_id, parent_id FROM dependencies WHERE job_id = ?1
+    UNION SELECT d.parent_id, above.via FROM above JOIN dependencies AS d ON d.job_id = above.id)
+  SELECT via FROM above WHERE id = ?1 LIMIT 1`;
+
+/** Waits for those that the job names now, and for nobody else. Answers one of them that waits for it; null: none does. */
+export function relink(db: Database, id: number, job: NewJob, now_ms: number): number | null {
+  db.sql(UNLINK).run(id);
+  if (isBlocked(job)) addDependencies(db, id, job, now_ms);
+  return (db.sql(ABOVE).get(id)?.["via"] as number | undefined) ?? null;
 }
 
 function ofTasks(db: Database, id: number, tasks: readonly string[]): number[] {

@@ -5,7 +5,7 @@
  */
 
 import { retryAnswer } from "../shared/verdicts.ts";
-import type { RetryAnswer } from "../store.ts";
+import type { RetryAnswer } from "../queries.ts";
 import type { Database } from "./open.ts";
 import { stateOf, waitAgain } from "./dependencies.ts";
 

@@ -7,6 +7,7 @@ import { cancel, cancelRequests } from "./cancel.ts";
 import { freeSome, isFreeing } from "./dependencies.ts";
 import { Database, type Connection } from "./open.ts";
 import { diagnose } from "./diagnose.ts";
+import { edit } from "./edit.ts";
 import { enqueue, enqueueAll } from "./enqueue.ts";
 import { checkpoint, extend, noteProcess, saveWorker } from "./extend.ts";
 import { explain } from "./failure.ts";
@@ -119,6 +120,7 @@ function producer(calls: Calls): Producer {
       return answers;
     },
     retry: calls.write(RANK.normal, retry),
+    edit: calls.write(RANK.normal, edit),
     setPaused: calls.write(RANK.normal, setPaused),
     setLimit: calls.write(RANK.normal, setLimit),
     setSchedule: calls.write(RANK.normal, setSchedule),
