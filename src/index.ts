@@ -36,8 +36,7 @@ export {
 export { HandlerPool as WorkerPool, QueueSweep as RecoverySweep, type SweepOptions } from "./library/roles.ts";
 export { LeaseError, type ErrorCode } from "./core/errors.ts";
 export { NoRetry, Stopped } from "./runner/handler.ts";
-export type { CancelAnswer } from "./store/store.ts";
-export type { RetryAnswer } from "./store/queries.ts";
+export type { CancelAnswer, RetryAnswer } from "./store/queries.ts";
 export type { PoolStatistics } from "./worker/pool_statistics.ts";
 export type { EventFields, Level, Report } from "./core/report.ts";
 export type { Clock, Random } from "./core/clock.ts";

@@ -4,6 +4,7 @@ import { accessSync, constants, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import process from "node:process";
 import { calibrate, DEFAULT_KILL_GRACE_MS } from "../core/calibration.ts";
+import { every } from "../core/clock.ts";
 import { formatDuration } from "../core/duration.ts";
 import { LeaseError } from "../core/errors.ts";
 import { UNLEARNED_LEASE_MS } from "../core/learning.ts";
@@ -64,6 +65,7 @@ export default command({
     log_dir: valueFlag(FOLDER, "Also keep whole logs there as plain files"),
     log_format: LOG_FORMAT_FLAG,
     metrics: valueFlag(ADDRESS, "Tell Prometheus at this address how it goes"),
+    aging: valueFlag(DURATION, "Raise the priority of a job by one for each such time that it waits"),
     preempt: { type: "boolean", description: "Return a running job when one more urgent by 100 or more waits" },
     poll: valueFlag(DURATION, "Look for jobs at least this often", { fallback: "1s" }),
     sweep: {
@@ -166,7 +168,8 @@ export default command({
       });
       name(pool.worker_id);
       const signals = endOnSignals(pool, drain_ms, display?.report ?? report);
-      await runWatched(pool, display, watched).finally(signals.release);
+      const stopAging = keepAging(store, args.aging);
+      await runWatched(pool, display, watched).finally(signals.release).finally(stopAging);
       // Whoever waits for the queue to be empty must not go on as if it were.
       const ended_by = ends ? signals.first() : null;
       if (ended_by !== null && (await whatIsLeft(store, served, null)) !== "nothing") return signalCode(ended_by);
@@ -195,6 +198,17 @@ function queuesOf(given: readonly string[]): string[] | null {
   const queues = given.flatMap((names) => names.split(","));
   for (const queue of queues) checkName("queue", queue);
   return queues.includes("*") ? null : queues.length === 0 ? [DEFAULT_QUEUE] : queues;
+}
+
+const OFTEN_MS = 1_000;
+
+/** Waiting jobs rise while this worker runs; a store in trouble is the pool's to report. */
+function keepAging(store: Store, aging_ms: number | undefined): () => void {
+  if (aging_ms === undefined) return () => {};
+  if (aging_ms < OFTEN_MS) throw new LeaseError("usage", "--aging must be at least 1s");
+  const age = () => void store.age(aging_ms).catch(() => {});
+  age();
+  return every(systemClock, Math.max(OFTEN_MS, aging_ms / 4), age);
 }
 
 function timesOf(

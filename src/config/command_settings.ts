@@ -25,7 +25,7 @@ export const COMMAND_SETTINGS: Readonly<Record<string, Table>> = {
     preempt: "switch",
     poll: "text",
     sweep: "switch",
-    ...texts("drain", "grace", "lease", "interval", "extension", "beat"),
+    ...texts("aging", "drain", "grace", "lease", "interval", "extension", "beat"),
   },
   watchdog: {
     ...texts("every", "grace"),

@@ -76,6 +76,8 @@ export interface JobSettings extends Limits {
   on_failed: string | null;
   /** The attempt by which the job failed that this one is about: it is what that one's `on_failed` asked for. */
   hook: { readonly job: number; readonly attempt: number } | null;
+  /** So much of its priority it got by waiting, from workers that let jobs age. */
+  aged: number;
   pty: boolean;
   log_limit_bytes: number;
   output_limit_bytes: number;
@@ -94,6 +96,7 @@ export const DEFAULT_SETTINGS: JobSettings = {
   grace_ms: null,
   on_failed: null,
   hook: null,
+  aged: 0,
   pty: false,
   log_limit_bytes: 16 * 1024 * 1024,
   output_limit_bytes: 1024 * 1024,

@@ -10,6 +10,7 @@ import { LeaseError } from "./errors.ts";
 import { BEATS, DEFAULT_QUEUE, DEFAULT_SETTINGS, type JobSettings, type NewJob } from "./job.ts";
 import { DEFAULT_BACKOFF, type Backoff, type ExitRange } from "./retry.ts";
 import { LIMITS, NEEDS } from "./plan_values.ts";
+import { TASKS } from "./value_lists.ts";
 import * as values from "./values.ts";
 import type { Value } from "./values.ts";
 
@@ -185,7 +186,7 @@ export const JOB_FIELDS = {
   ),
   after_task: field(
     {
-      value: values.TASKS,
+      value: TASKS,
       description: "Only when every job that this label has now has completed",
       section: ORDER,
       repeatable: true,

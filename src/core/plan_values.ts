@@ -5,7 +5,8 @@ import { readDuration } from "./duration.ts";
 import type { Rate } from "./gate.ts";
 import { once } from "./once.ts";
 import { readNeeds, readResource, type Needs } from "./resources.ts";
-import { kind, TASKS, text, timeText, type Parsed, type Value } from "./values.ts";
+import { kind, text, timeText, type Parsed, type Value } from "./values.ts";
+import { TASKS } from "./value_lists.ts";
 
 /** `10/1m`: so many in so much time. */
 function rate(given: string): Parsed<Rate> {

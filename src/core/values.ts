@@ -73,7 +73,7 @@ export function text<T>(parse: (text: string) => Parsed<T>): Made<v.GenericSchem
 
 const anyText = once(() => v.string("text"));
 const numeral = once(() => v.union([v.string(), v.pipe(v.number(), v.transform(String))], "a number"));
-const numerals = once(() =>
+export const numerals = once(() =>
   v.pipe(
     v.union([v.array(numeral()), numeral()], "a number, or a list of them"),
     v.transform((given) => (typeof given === "string" ? given : given.join(","))),
@@ -260,7 +260,7 @@ function cpus(given: string): Parsed<number> {
 export const CPUS = kind("N", text(cpus), { from: numeral, range: { min: 0.01, max: MOST_CPUS } });
 
 /** `9` or `9-12`: both ends; null when it is neither, or ends before it begins. */
-function ends(given: string, most_digits: number): ExitRange | null {
+export function ends(given: string, most_digits: number): ExitRange | null {
   const match = /^(\d+)(?:-(\d+))?$/.exec(given);
   const [, from = "", to = from] = match ?? [];
   const fits = match !== null && Math.max(from.length, to.length) <= most_digits && Number(from) <= Number(to);
@@ -282,7 +282,7 @@ function exitCodes(given: string): Parsed<ExitRange[]> {
 
 export const EXIT_RANGES = kind<readonly ExitRange[]>("CODES", text(exitCodes), { from: numerals });
 
-const MOST_IDS = 1_000_000;
+export const MOST_IDS = 1_000_000;
 
 /** `7,9-12`, also with spaces. */
 function ids(given: string): Parsed<number[]> {
@@ -298,40 +298,6 @@ function ids(given: string): Parsed<number[]> {
 }
 
 export const IDS = kind("IDS", text(ids), { from: numerals, completer: "ids" });
-
-/** `1-100`, `0-9:3`, `1,4,7-9`. */
-function numbers(given: string): Parsed<number[]> {
-  const found = new Set<number>();
-  for (const part of given.split(",")) {
-    const [range = "", step = "1", ...more] = part.trim().split(":");
-    const [from, to] = ends(range, 9) ?? [1, 0];
-    const every = /^\d{1,9}$/.test(step) ? Number(step) : 0;
-    if (from > to || every < 1 || more.length > 0) {
-      return { problem: "is not a range of numbers: write 1-100, 0-90:10 or 1,4,7-9", about: part };
-    }
-    if ((to - from) / every + found.size >= MOST_IDS) return { problem: "is too many jobs at once", about: part };
-    for (let number = from; number <= to; number += every) found.add(number);
-  }
-  return { value: [...found] };
-}
-
-export const ARRAY = kind("RANGE", text(numbers), { from: numerals });
-
-function names(given: string): Parsed<string[]> {
-  const found = given.split(",").filter((name) => name !== "");
-  return found.length === 0
-    ? { problem: "names none: write one, or several with commas between them" }
-    : { value: found };
-}
-
-const nameList = once(() =>
-  v.pipe(
-    v.union([v.array(v.string()), v.string()], "a name, or a list of them"),
-    v.transform((given) => (typeof given === "string" ? given : given.join(","))),
-  ),
-);
-
-export const TASKS = kind("NAMES", text(names), { from: nameList, completer: "tasks" });
 
 /** `5s` (doubling from there), `1s..10m` (doubling, with a longest), `fixed:30s`, `none`. */
 function backoff(given: string): Parsed<Backoff> {

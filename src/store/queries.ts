@@ -190,3 +190,9 @@ export interface RetryAnswer {
   status: "pending" | "blocked" | "not_finished" | "key_taken" | "unknown";
   state: StateName | null;
 }
+
+export interface CancelAnswer {
+  id: number;
+  status: "cancelled" | "cancelling" | "finished" | "unknown";
+  state: StateName | null;
+}

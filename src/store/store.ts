@@ -30,6 +30,7 @@ import type {
   Backlog,
   BacklogQuery,
   BulkEnqueued,
+  CancelAnswer,
   CancelOptions,
   CancelRequest,
   CheckpointQuery,
@@ -129,6 +130,9 @@ export interface Sweeper {
 
   /** Adds what a sweep found to the totals. */
   noteRecovery(counts: SweepCounts): Promise<void>;
+
+  /** Raises the priority of pending jobs by one for each `aging_ms` that they have been due; answers how many rose. */
+  age(aging_ms: number): Promise<number>;
 
   /** Moves due jobs to pending; answers how many. */
   promote(): Promise<number>;
@@ -392,10 +396,4 @@ export type CheckpointAnswer = "accepted" | "expired" | "conflict";
 
 export interface RecoverRequest extends SettleRequest {
   expires_at_ms: number;
-}
-
-export interface CancelAnswer {
-  id: number;
-  status: "cancelled" | "cancelling" | "finished" | "unknown";
-  state: StateName | null;
 }

@@ -123,7 +123,8 @@ function learnedText(job: Job, { runs, gap_ms, lease_ms }: Learned): string {
 }
 
 function queueText(job: Job): string {
-  const priority = job.priority === 0 ? "" : `, priority ${job.priority}`;
+  const aged = job.settings.aged === 0 ? "" : ` (${job.settings.aged} by waiting)`;
+  const priority = job.priority === 0 ? "" : `, priority ${job.priority}${aged}`;
   return job.queue === DEFAULT_QUEUE && priority === "" ? "" : job.queue + priority;
 }
 

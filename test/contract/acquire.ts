@@ -3,6 +3,7 @@
  */
 
 import { describe, expect } from "bun:test";
+import { DEFAULT_SETTINGS } from "../../src/core/job.ts";
 import { end } from "../support/jobs.ts";
 import { acquireRequest, LEASE_MS, only, type StoreTest } from "./subject.ts";
 
@@ -320,6 +321,36 @@ export function acquireContract(test: StoreTest): void {
       expect(await s.store.backlog(own)).toMatchObject({ pending: 1, waiting: 0, next_due_ms: null });
       expect([await s.store.topPriority(all), await s.store.topPriority(own)]).toEqual([5, 2]);
       expect(await s.store.topPriority({ ...own, queues: null })).toBe(2);
+    });
+  });
+
+  describe("age", () => {
+    test("raises by one for each such time that a job has been due, once, whoever looks and how often", async (s) => {
+      const old = await s.enqueueOne({ settings: { on_failed: 'echo "aged":7' } });
+      const plain = await s.enqueueOne({ settings: DEFAULT_SETTINGS });
+      const late = await s.enqueueOne({ delay_ms: 60_000 });
+      await s.passTime(25_000);
+      const urgent = await s.enqueueOne({ priority: 1 });
+      expect(await s.store.age(10_000)).toBe(2);
+      expect(await s.store.age(10_000)).toBe(0);
+      const shown = async (id: number) => {
+        const { priority, settings, damaged } = await s.job(id);
+        return [priority, settings.aged, damaged];
+      };
+      expect(await Promise.all([old, plain, late, urgent].map(shown))).toEqual([
+        [2, 2, undefined],
+        [2, 2, undefined],
+        [0, 0, undefined],
+        [1, 0, undefined],
+      ]);
+      await s.passTime(10_000);
+      expect(await s.store.age(10_000)).toBe(3);
+      expect([await shown(old), await shown(urgent)]).toEqual([
+        [3, 3, undefined],
+        [2, 1, undefined],
+      ]);
+      expect((await s.job(old)).settings.on_failed).toBe('echo "aged":7');
+      expect(await s.acquireIds({ count: 3 })).toEqual([old, plain, urgent]);
     });
   });
 }

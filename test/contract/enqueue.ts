@@ -79,6 +79,7 @@ export function enqueueContract(test: StoreTest): void {
         grace_ms: "never",
         on_failed: "notify",
         hook: { job: 7, attempt: 2 },
+        aged: 3,
         pty: true,
         log_limit_bytes: 0,
         output_limit_bytes: 17,

@@ -7,7 +7,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { LimitSettings } from "../../src/core/gate.ts";
 import type { Job, NewJob } from "../../src/core/job.ts";
 import { isFinished } from "../../src/core/job.ts";
-import type { RetryAnswer } from "../../src/store/queries.ts";
+import type { CancelAnswer, RetryAnswer } from "../../src/store/queries.ts";
 import type * as Contract from "../../src/store/store.ts";
 
 export type Jobs = ReadonlyMap<number, Job>;
@@ -83,7 +83,7 @@ export class Checker {
       this.#settled(write, args[0] as Contract.SettleRequest[], answer as Contract.SettleAnswer[]);
     else if (verb === "checkpoint") this.#noted(write, args[0] as Contract.CheckpointRequest[], answer as string[]);
     else if (verb === "recover") await this.#recovered(write, args[0] as Contract.RecoverRequest[], answer as string[]);
-    else if (verb === "cancel") this.#cancelled(answer as Contract.CancelAnswer[]);
+    else if (verb === "cancel") this.#cancelled(answer as CancelAnswer[]);
     else if (verb === "retry") this.#retried(write, answer as RetryAnswer[]);
   }
 
@@ -277,7 +277,7 @@ export class Checker {
     }
   }
 
-  #cancelled(answers: readonly Contract.CancelAnswer[]): void {
+  #cancelled(answers: readonly CancelAnswer[]): void {
     for (const { id, status } of answers) {
       this.note(`cancel ${status}`);
       if (status === "cancelled" || status === "cancelling") this.#of(id).cancelled = true;

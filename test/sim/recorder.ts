@@ -24,6 +24,7 @@ const WRITES: ReadonlySet<string> = new Set([
   "noteRecovery",
   "noticeClockJump",
   "promote",
+  "age",
   "trimCheckpoints",
   "setLimit",
   "fire",

@@ -128,6 +128,7 @@ describe("settings", () => {
       grace_ms: "never",
       on_failed: "./notify.sh",
       hook: null,
+      aged: 0,
       beat: "timer",
       pty: true,
       log_limit_bytes: 1_536,

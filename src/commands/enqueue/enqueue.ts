@@ -3,7 +3,8 @@
 import { LeaseError } from "../../core/errors.ts";
 import type { NewJob } from "../../core/job.ts";
 import { checkNewJob } from "../../core/check_job.ts";
-import { ARRAY, textValue } from "../../core/values.ts";
+import { ARRAY } from "../../core/value_lists.ts";
+import { textValue } from "../../core/values.ts";
 import { command } from "../../cli/command.ts";
 import { section, valueFlag } from "../../cli/flags.ts";
 import { isTerminal, withInbox, withStore } from "../../cli/io.ts";

@@ -4,7 +4,7 @@ import type { StateName } from "../../core/job.ts";
 import { graceColumn, toGrace } from "../shared/columns.ts";
 import { cancelAnswer } from "../shared/verdicts.ts";
 import type { CancelOptions, CancelRequest } from "../queries.ts";
-import type { CancelAnswer } from "../store.ts";
+import type { CancelAnswer } from "../queries.ts";
 import { freeChildren } from "./dependencies.ts";
 import { byId, idsOf } from "./session/arrays.ts";
 import type { Connection } from "./session/session.ts";

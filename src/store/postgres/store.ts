@@ -143,6 +143,14 @@ function sweeper(calls: Calls): Sweeper {
     buryWorker: calls.plain(buryWorker),
     noteRecovery: calls.change("other", noteRecovery, ONCE),
     storeId: calls.plain(storeId),
+    async age(aging_ms) {
+      const { RISE_TOGETHER, age } = await import("./age.ts");
+      for (let total = 0; ;) {
+        const count = await calls.plain(age)(aging_ms);
+        total += count;
+        if (count < RISE_TOGETHER) return total;
+      }
+    },
     async promote() {
       const promoted = await promote();
       while (await calls.session.transaction(freeSome)) calls.notifications.send("urgent");

@@ -24,6 +24,7 @@ export const SETTINGS = once(() =>
       grace_ms: v.nullable(v.union([amount(), v.literal("never")])),
       on_failed: v.nullable(v.string()),
       hook: v.nullable(v.object({ job: whole(), attempt: whole() })),
+      aged: whole(),
       pty: v.boolean(),
       log_limit_bytes: amount(),
       output_limit_bytes: amount(),

@@ -5,7 +5,8 @@ import { WAITED_FOR, type Cause, type Job, type NewJob, type StateName } from ".
 import type { RecoveryTotals, SweepCounts } from "../../core/records.ts";
 import { isRefusal, lossReason, transition } from "../../core/transition.ts";
 import type { SqlRow } from "../../platform/platform.ts";
-import type { CancelAnswer, SettleRequest } from "../store.ts";
+import type { SettleRequest } from "../store.ts";
+import type { CancelAnswer } from "../queries.ts";
 import type { RetryAnswer } from "../queries.ts";
 
 /** Whose turn is first; RETURNING promises no order. */

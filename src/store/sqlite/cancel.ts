@@ -3,7 +3,7 @@
 import { graceColumn, toGrace } from "../shared/columns.ts";
 import { cancelAnswer } from "../shared/verdicts.ts";
 import type { CancelOptions, CancelRequest } from "../queries.ts";
-import type { CancelAnswer } from "../store.ts";
+import type { CancelAnswer } from "../queries.ts";
 import { noteCancelled } from "./history.ts";
 import type { Database } from "./open.ts";
 import { freeChildren, stateOf } from "./dependencies.ts";

@@ -3,6 +3,7 @@
 import type { Clock } from "../../core/clock.ts";
 import type { Holder, Producer, Reader, Store, Sweeper, Upkeep } from "../store.ts";
 import { acquire, acquireOne, isDue, mayAcquire, promote } from "./acquire.ts";
+import { RISE_TOGETHER, age } from "./age.ts";
 import { cancel, cancelRequests } from "./cancel.ts";
 import { freeSome, isFreeing } from "./dependencies.ts";
 import { Database, type Connection } from "./open.ts";
@@ -161,6 +162,7 @@ function holder(calls: Calls): Holder {
 
 function sweeper(calls: Calls): Sweeper {
   const { db } = calls;
+  const ageSome = calls.write(RANK.housekeeping, age);
   const promoteSome = calls.write(RANK.housekeeping, () => promote(db));
   const giveId = calls.write(RANK.housekeeping, giveStoreId);
   const noteClockJump = calls.write(RANK.housekeeping, noticeClockJump);
@@ -170,6 +172,13 @@ function sweeper(calls: Calls): Sweeper {
     buryWorker: calls.write(RANK.housekeeping, buryWorker),
     noteRecovery: calls.write(RANK.housekeeping, noteRecovery),
     storeId: async () => calls.readNow(storeId) ?? giveId(),
+    async age(aging_ms) {
+      for (let total = 0; ;) {
+        const count = await ageSome(aging_ms);
+        total += count;
+        if (count < RISE_TOGETHER) return total;
+      }
+    },
     async promote() {
       let total = 0;
       // Most often nothing is due, and then nobody needs the lock.
