@@ -12,6 +12,14 @@ export interface Selection {
   task?: string;
 }
 
+/** That a job waits, or has waited, for another. */
+export interface Dependency {
+  job: number;
+  parent: number;
+  /** As of a dependency that is not met yet. */
+  kind: UnmetDependency["kind"];
+}
+
 export interface UnmetDependency {
   job: number;
   parent: number;
@@ -195,4 +203,15 @@ export interface CancelAnswer {
   id: number;
   status: "cancelled" | "cancelling" | "finished" | "unknown";
   state: StateName | null;
+}
+
+export interface LogWrite {
+  id: number;
+  token: number;
+  /** That were seen so far: should its worker be lost, this is what is known of them. */
+  beats?: number;
+  chunks: readonly LogChunk[];
+  /** Chunks that begin at or behind `head_bytes` and end at or before `keep_from` go. */
+  head_bytes: number;
+  keep_from: number;
 }

@@ -41,6 +41,7 @@ import type {
   HistoryQuery,
   JobChanges,
   LeaseHealth,
+  Dependency,
   ListQuery,
   LogQuery,
   OldestPending,
@@ -51,6 +52,7 @@ import type {
   SearchQuery,
   Selection,
   UnmetDependency,
+  LogWrite,
 } from "./queries.ts";
 
 export type Store = Producer & Holder & Sweeper & Reader & Upkeep;
@@ -189,6 +191,9 @@ export interface Reader extends PlanReader {
 
   /** Leases that are held, those among them that are over and not recovered yet, and the next end. */
   leases(): Promise<LeaseHealth>;
+
+  /** Whom these jobs wait for, or have waited for, by job and parent. */
+  links(ids: readonly number[]): Promise<Dependency[]>;
 
   /** What those of these jobs that are blocked wait for: dependencies not satisfied yet, by job and parent. */
   parents(ids: readonly number[]): Promise<UnmetDependency[]>;
@@ -377,17 +382,6 @@ export interface Audit {
   granted_at_ms: number | null;
   expires_at_ms: number | null;
   ended_at_ms?: number | null;
-}
-
-export interface LogWrite {
-  id: number;
-  token: number;
-  /** That were seen so far: should its worker be lost, this is what is known of them. */
-  beats?: number;
-  chunks: readonly LogChunk[];
-  /** Chunks that begin at or behind `head_bytes` and end at or before `keep_from` go. */
-  head_bytes: number;
-  keep_from: number;
 }
 
 export type CheckpointRequest = Pick<SettleRequest, "id" | "token"> & { text: string };

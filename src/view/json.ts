@@ -11,6 +11,7 @@ import type { AttemptRecord, Checkpoint, RecoveryTotals } from "../core/records.
 import { haveTexts, needTexts } from "../core/resources.ts";
 import type { JobPage } from "./job.ts";
 import { isStale, runtimeOf, type JobRow } from "./lists.ts";
+import type { GraphPage } from "./graph.ts";
 import { recoveryRate, type Overview } from "./overview.ts";
 import { countStates, type QueueSummary } from "./queues.ts";
 import { ownReason } from "./reason.ts";
@@ -120,6 +121,12 @@ export function workerJson(row: WorkerRow, now_ms: number) {
 
 export function queueJson({ queue, paused, workers, counts }: QueueSummary) {
   return { queue, paused, workers, ...countStates((state) => counts[state]) };
+}
+
+/** What \`inspect TASK --json\` prints. */
+export function graphJson({ task, jobs, links, critical }: GraphPage) {
+  const path = { critical_path: critical.ids, critical_path_ms: critical.took_ms };
+  return { schema: SCHEMA, task, ...path, dependencies: links, jobs: jobs.map((job) => jobJson(job)) };
 }
 
 /** In the overview jobs are counted by their stored state, which is what can be counted at once. */

@@ -11,7 +11,8 @@ import type { Clock } from "../core/clock.ts";
 import type { LogChunk } from "../core/records.ts";
 import type { Lease } from "../leasing/lease.ts";
 import type { LogCapture } from "../runner/log/capture.ts";
-import type { LogWrite, Store } from "../store/store.ts";
+import type { Store } from "../store/store.ts";
+import type { LogWrite } from "../store/queries.ts";
 
 const FLUSH_EVERY_MS = 200;
 /** Of one job in one flush: a flood must not keep the others waiting. */

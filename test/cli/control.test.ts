@@ -162,6 +162,23 @@ describe("lease cancel", () => {
   });
 });
 
+describe("lease inspect TASK", () => {
+  test("shows who waits for whom, as a tree or as JSON, and says when there is no such task", async () => {
+    const place = newPlace();
+    await place.enqueue("-t", "rel", "--", "true");
+    await place.enqueue("-t", "rel", "--after", "1", "--", "echo", "two");
+    expect((await place.lease("inspect", "rel")).stdout).toContain("1 pending  true\n└─ 2 blocked  echo two\n");
+    const graph = JSON.parse((await place.lease("inspect", "rel", "--json")).stdout) as object;
+    expect(graph).toMatchObject({
+      task: "rel",
+      dependencies: [{ job: 2, parent: 1, kind: "success" }],
+      jobs: [{ id: 1 }, { id: 2, state: "blocked" }],
+    });
+    expectRefusal(await place.lease("inspect", "none-such"), 2, "no job has it as its task");
+    expectRefusal(await place.lease("inspect", "wrkers"), 2, "did you mean workers?");
+  });
+});
+
 describe("lease edit", () => {
   test("changes what it names, and says what it can't", async () => {
     const place = newPlace();

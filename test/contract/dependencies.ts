@@ -298,6 +298,20 @@ export function dependenciesContract(test: StoreTest): void {
     });
   });
 
+  describe("links", () => {
+    test("are all that jobs wait or have waited for, by job and parent", async (s) => {
+      const [a, b] = (await s.enqueue({}, {})) as [number, number];
+      const x = await s.enqueueOne({ after: [b], after_any: [a] });
+      const y = await s.enqueueOne({ after_failed: [x] });
+      await runNext(s, a, "success");
+      expect(await s.store.links([y, x, a, 999])).toEqual([
+        { job: x, parent: a, kind: "any" },
+        { job: x, parent: b, kind: "success" },
+        { job: y, parent: x, kind: "failure" },
+      ]);
+    });
+  });
+
   describe("parents", () => {
     test("are those that a blocked job still waits for, and since when they are as they are", async (s) => {
       const started_ms = await s.store.now();

@@ -5,7 +5,7 @@
 import { describe, expect } from "bun:test";
 import type { Job } from "../../src/core/job.ts";
 import type { LogChunk } from "../../src/core/records.ts";
-import type { LogWrite } from "../../src/store/store.ts";
+import type { LogWrite } from "../../src/store/queries.ts";
 import { end } from "../support/jobs.ts";
 import { only, type StoreTest, type Subject } from "./subject.ts";
 

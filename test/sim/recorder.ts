@@ -5,7 +5,8 @@
 
 import type { Clock } from "../../src/core/clock.ts";
 import type { Job } from "../../src/core/job.ts";
-import type { LogWrite, Store } from "../../src/store/store.ts";
+import type { Store } from "../../src/store/store.ts";
+import type { LogWrite } from "../../src/store/queries.ts";
 import { Checker, Objection, type Jobs, type Witness } from "./checker.ts";
 
 const WRITES: ReadonlySet<string> = new Set([

@@ -3,7 +3,7 @@ import type { Lease } from "../../src/leasing/lease.ts";
 import { LogFlusher } from "../../src/worker/log_flusher.ts";
 import { LogCapture } from "../../src/runner/log/capture.ts";
 import { decodeChunk } from "../../src/runner/log/chunk.ts";
-import type { LogWrite } from "../../src/store/store.ts";
+import type { LogWrite } from "../../src/store/queries.ts";
 import { answered, benchTest as test, intercept, type Bench } from "../leasing/fixture.ts";
 
 const FLUSH_MS = 200;

@@ -6,9 +6,11 @@ import { readIds } from "../../core/values.ts";
 import { jobPages, LogEnds } from "../../lookup/job_pages.ts";
 import { overviewNow } from "../../lookup/overview.ts";
 import { queueRemarks } from "../../lookup/queues.ts";
+import { criticalPath, taskGraph } from "../../lookup/task_graph.ts";
 import type { Store } from "../../store/store.ts";
+import { graphText } from "../../view/graph.ts";
 import { jobText } from "../../view/job.ts";
-import { jobDetailJson, jsonLine, overviewJson, tsvHeader, tsvLine } from "../../view/json.ts";
+import { graphJson, jobDetailJson, jsonLine, overviewJson, tsvHeader, tsvLine } from "../../view/json.ts";
 import { overviewText } from "../../view/overview.ts";
 import type { Screen } from "../../view/style.ts";
 import { visible } from "../../view/text.ts";
@@ -24,11 +26,12 @@ export default command({
   args: INSPECT_FLAGS,
   repeat: ["status"],
   rest: "words",
-  operands: `[ID…|${LIST_NAMES.join("|")}]`,
+  operands: `[ID…|TASK|${LIST_NAMES.join("|")}]`,
   operand_values: { completer: "ids", words: LIST_NAMES },
   examples: [
     ["lease inspect", "queues, workers, leases, latest failures"],
     ["lease inspect 7 9-12", "everything about these jobs: settings, attempts, last lines"],
+    ["lease inspect release-1.4", "a task as a tree: who waits for whom, and which way took longest so far"],
     ["lease inspect jobs --status failed --since 1d", "what failed since yesterday, and why"],
     ["lease inspect jobs --status pending,scheduled,blocked", "what waits, and what for"],
     ["lease inspect leases --stale", "whose lease is over, and for how long"],
@@ -60,11 +63,35 @@ function viewOf(
   checkFlags(list, given);
   if (first === undefined) return overviewView;
   if (list !== null) return listView(list, args, statuses, more);
-  const meant = /^\p{L}/u.test(first) ? nearest(first, LIST_NAMES) : null;
-  if (meant !== null) {
-    throw new LeaseError("usage", `inspect has no list ${JSON.stringify(first)}; did you mean ${meant}?`);
-  }
+  if (more.length === 0 && !/^\d+([-,]|$)/.test(first)) return taskView(first);
   return pagesView(readIds(words, "inspect"), words, args.show_env);
+}
+
+/** A word that is no id may be a task. */
+function taskView(task: string): View {
+  return {
+    title: task,
+    tsv: null,
+    narrowed: false,
+    async *look(store) {
+      const graph = await taskGraph(store, task);
+      if (graph === null) throw notATask(task);
+      const page = (now_ms: number) => ({ ...graph, critical: criticalPath(graph, now_ms) });
+      yield {
+        text: (screen) => graphText(page(screen.now_ms), screen),
+        objects: (at_ms) => [graphJson(page(at_ms))],
+      };
+    },
+  };
+}
+
+function notATask(word: string): LeaseError {
+  const meant = /^\p{L}/u.test(word) ? nearest(word, LIST_NAMES) : null;
+  if (meant !== null) {
+    return new LeaseError("usage", `inspect has no list ${JSON.stringify(word)}; did you mean ${meant}?`);
+  }
+  const what = `inspect ${JSON.stringify(word)} is not a job id`;
+  return new LeaseError("usage", `${what}: write 7, or 9-12 for a range; and no job has it as its task`);
 }
 
 const overviewView: View = {

@@ -58,6 +58,7 @@ const GOOD_FOR_MS: Readonly<Record<Verb, number>> = {
   logs: FRESH_MS,
   counts: FRESH_MS,
   leases: FRESH_MS,
+  links: FRESH_MS,
   parents: FRESH_MS,
   pausedQueues: FRESH_MS,
   backlog: FRESH_MS,

@@ -9,11 +9,11 @@ import type {
   ExtendAnswer,
   Grant,
   Holder,
-  LogWrite,
   ProcessNote,
   SettleAnswer,
   SettleRequest,
 } from "../store.ts";
+import type { LogWrite } from "../queries.ts";
 import { PROMOTE_LIMIT, acquire, acquireBounded, promote, type Acquired } from "./acquire.ts";
 import { freeSome } from "./dependencies.ts";
 import { insertPlain } from "./enqueue.ts";

@@ -4,7 +4,7 @@ import type { LogChunk } from "../../core/records.ts";
 import type { SqlRow } from "../../platform/platform.ts";
 import type { LogQuery } from "../queries.ts";
 import { toLogChunk } from "../shared/log_rows.ts";
-import type { LogWrite } from "../store.ts";
+import type { LogWrite } from "../queries.ts";
 import type { Connection } from "./session/session.ts";
 import { SQL } from "./statements.ts";
 

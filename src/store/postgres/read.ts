@@ -11,6 +11,7 @@ import type {
   OldestPending,
   Selection,
   UnmetDependency,
+  Dependency,
 } from "../queries.ts";
 import { SATISFIED } from "../shared/columns.ts";
 import { Conditions, SHOWN, narrowCheckpoints, narrowList, orderOf } from "../shared/filters.ts";
@@ -104,6 +105,13 @@ export async function oldestPending(db: Connection): Promise<OldestPending[]> {
 
 export async function retryCounts(db: Connection) {
   return (await db.query(RETRY_COUNTS)) as { retries: number; jobs: number }[];
+}
+
+const LINKS = `SELECT job_id AS job, parent_id AS parent, kind FROM lease.dependencies
+  WHERE job_id = ANY ($1::bigint[]) ORDER BY 1, 2`;
+
+export async function links(db: Connection, ids: readonly number[]): Promise<Dependency[]> {
+  return (await db.query(LINKS, [ids])) as unknown as Dependency[];
 }
 
 const UNMET = `SELECT d.job_id AS job, d.parent_id AS parent, d.kind, parent.state, coalesce(parent.finished_at_ms,

@@ -178,6 +178,7 @@ function reader(calls: Calls): Reader {
     totals: calls.plain(totals),
     oldestPending: calls.plain(read.oldestPending),
     leases: calls.plain(read.leaseHealth),
+    links: calls.plain(read.links),
     parents: calls.plain(read.parents),
     learned: calls.plain(learned),
     pausedQueues: calls.plain(pausedQueues),

@@ -4,7 +4,7 @@ import type { LogChunk } from "../../core/records.ts";
 import type { LogQuery } from "../queries.ts";
 import { toLogChunk } from "../shared/log_rows.ts";
 import { isHeldBy } from "../shared/verdicts.ts";
-import type { LogWrite } from "../store.ts";
+import type { LogWrite } from "../queries.ts";
 import type { Database } from "./open.ts";
 import { fenceOf } from "./dependencies.ts";
 import { SQL } from "./statements.ts";

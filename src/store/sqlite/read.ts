@@ -12,6 +12,7 @@ import type {
   BacklogQuery,
   CheckpointQuery,
   LeaseHealth,
+  Dependency,
   ListQuery,
   OldestPending,
   Selection,
@@ -164,6 +165,13 @@ const UNMET = `SELECT d.job_id AS job, d.parent_id AS parent, d.kind, parent.sta
 
 export function parents(db: Database, ids: readonly number[]): UnmetDependency[] {
   return db.sql(UNMET).all(JSON.stringify(ids)) as unknown as UnmetDependency[];
+}
+
+const LINKS = `SELECT job_id AS job, parent_id AS parent, kind FROM dependencies
+  WHERE job_id IN (SELECT value FROM json_each(?1)) ORDER BY 1, 2`;
+
+export function links(db: Database, ids: readonly number[]): Dependency[] {
+  return db.sql(LINKS).all(JSON.stringify(ids)) as unknown as Dependency[];
 }
 
 export function attempts(db: Database, id: number): AttemptRecord[] {

@@ -212,6 +212,7 @@ function reader(calls: Calls): Reader {
     totals: calls.read(totals),
     oldestPending: calls.read(read.oldestPending),
     leases: calls.read(read.leaseHealth),
+    links: calls.read(read.links),
     parents: calls.read(read.parents),
     learned: calls.read(learned),
     pausedQueues: calls.read(pausedQueues),
