@@ -152,9 +152,9 @@ export function startLease(args: readonly string[], store: string): Bun.Subproce
   return child;
 }
 
-/** A script of this folder in a Bun of its own; answers what it prints as JSON. */
-export async function script<T>(file: string, input: unknown): Promise<T> {
-  const child = Bun.spawn([process.execPath, join(import.meta.dir, file), JSON.stringify(input)], {
+/** A script of this folder in a Bun of its own, behind these words; answers what it prints as JSON. */
+export async function script<T>(file: string, input: unknown, before: readonly string[] = []): Promise<T> {
+  const child = Bun.spawn([...before, process.execPath, join(import.meta.dir, file), JSON.stringify(input)], {
     cwd: root,
     stdin: "ignore",
     stdout: "pipe",

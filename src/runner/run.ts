@@ -176,7 +176,10 @@ export class ProgramRun implements JobRun {
 
   #usage(child: Child) {
     const { kind, limited } = this.#fence;
-    return { fence: kind, cpu_ms: this.#fence.cpu_ms() ?? child.cpu_ms(), memory_bytes: limited?.peakMemory() ?? null };
+    // Whoever waited for it knows at once; a group has to be read, and many jobs are short.
+    const known_ms = limited === null ? child.cpu_ms() : null;
+    const cpu_ms = known_ms ?? this.#fence.cpu_ms() ?? child.cpu_ms();
+    return { fence: kind, cpu_ms, memory_bytes: limited?.peakMemory() ?? null };
   }
 
   /** The runtime may lose the end of a child: then the kernel still knows it, and the slot must not wait for ever. */
