@@ -85,7 +85,9 @@ export default command({
           io.stderr("lease: this is plain HTTP, token included: put a proxy with TLS in front of it\n");
         io.stdout(`${url}\n`);
         if (open) openBrowser(url, io);
-        return endedBy(await Promise.race([exit.code, replaced.promise]));
+        // A signal is how it is meant to end.
+        await Promise.race([exit.code, replaced.promise]);
+        return 0;
       } finally {
         stopGuarding();
         exit.release();
@@ -95,9 +97,6 @@ export default command({
     });
   },
 });
-
-/** Ctrl-C is how it is meant to end. */
-const endedBy = (code: number): number => (code === 130 ? 0 : code);
 
 /** A page says what a job is made of, and reaches for nothing on this machine. */
 const JOB_CONTEXT: FieldContext = {

@@ -27,9 +27,11 @@ describe("the page of a job", () => {
     const id = await site.script(["-q", "work"], "echo up; exec sleep 60");
     const page = await open(`/jobs/${id}`);
     await page.locator(".line", { hasText: "up" }).waitFor();
-    await page.getByRole("button", { name: "Cancel" }).click();
+    await page.getByRole("button", { name: "Cancel", exact: true }).click();
+    await page.getByLabel("Reason").fill("wrong branch");
+    await page.getByRole("button", { name: "Cancel the job" }).click();
     await page.locator(".page-head .is-cancelled").waitFor();
-    expect((await site.job(id)).state).toBe("cancelled");
+    expect(await site.job(id)).toMatchObject({ state: "cancelled", reason: "wrong branch" });
   });
 
   test("runs a failed job again, and shows both attempts as bars", async ({ site, open }) => {
