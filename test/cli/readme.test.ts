@@ -46,6 +46,7 @@ lease() {
     worker*--until-empty* | watchdog*--once*) command lease "$@" ;;
     watchdog*) shift; command lease watchdog --once "$@" ;;
     worker*) shift; command lease worker --until-empty "$@" ;;
+    ui*) timeout --preserve-status 1 lease "$@" ;;
     *) command lease "$@" ;;
   esac
 }
