@@ -147,6 +147,28 @@ describe("queues", () => {
   });
 });
 
+describe("limits", () => {
+  test("are set for a queue, shown with what is in use, and taken away", async ({ site, open }) => {
+    await site.enqueue(["-q", "parked"], "true");
+    const page = await open("/queues");
+    await page.getByRole("button", { name: "limit queue parked" }).click();
+    await page.getByLabel("Jobs at a time").fill("3");
+    await page.getByLabel("Starts per time").fill("soon");
+    await page.getByRole("button", { name: "Set" }).click();
+    await page.getByText("is not a rate").waitFor();
+    await page.getByLabel("Starts per time").fill("10/1m");
+    await page.getByRole("button", { name: "Set" }).click();
+    await page.getByLabel("Limits").getByText("0 of 3").waitFor();
+    expect(await site.store.limits()).toMatchObject([{ name: "parked", most: 3, rate: { count: 10, per_ms: 60_000 } }]);
+    await page.getByRole("button", { name: "change limit parked" }).click();
+    await page.getByLabel("Jobs at a time").fill("");
+    await page.getByLabel("Starts per time").fill("");
+    await page.getByRole("button", { name: "Set" }).click();
+    await page.getByLabel("Limits").getByText("as many run as workers have slots").waitFor();
+    expect(await site.store.limits()).toEqual([]);
+  });
+});
+
 describe("failures", () => {
   test("are grouped by what they say, and run again together", async ({ site, open }) => {
     const failing = (n: number) => site.script(["-q", "work", "--retries", "0"], `echo "lost host ${n}00" >&2; exit 4`);

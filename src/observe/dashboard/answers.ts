@@ -16,6 +16,7 @@ import { leasesByEnd, withHeldJobs, workersNow } from "../../lookup/workers.ts";
 import type { Glance } from "../../store/store.ts";
 import { changedSettings } from "../../view/job.ts";
 import { jobDetailJson, jobJson, overviewJson, queueJson, workerJson } from "../../view/json.ts";
+import { limitJson } from "../../view/limits.ts";
 import { runtimeOf } from "../../view/lists.ts";
 import { QUEUE_STATES } from "../../view/queues.ts";
 import { isRange, pastOf, RANGES } from "./past.ts";
@@ -154,6 +155,7 @@ export function answers(store: Glance, about: About, of_download: Pick<Glance, "
   app.get("/about", (c) => c.json(about));
   app.get("/overview", async (c) => c.json(await overview(store)));
   app.get("/queues", async (c) => c.json({ queues: await queues(store) }));
+  app.get("/limits", async (c) => c.json({ limits: (await store.limits()).map(limitJson) }));
   app.get("/history", async (c) => {
     const range = c.req.query("range") ?? "";
     if (!isRange(range)) return refuse(c, 400, `a range is one of ${Object.keys(RANGES).join(", ")}`);

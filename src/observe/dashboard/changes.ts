@@ -2,10 +2,12 @@
 
 import { Hono, type Context } from "hono";
 import * as v from "valibot";
-import { checkName } from "../../core/check_job.ts";
+import { checkLimitName, checkName } from "../../core/check_job.ts";
 import { LeaseError } from "../../core/errors.ts";
 import type { Job, NewJob } from "../../core/job.ts";
 import { draftJob } from "../../core/job_fields.ts";
+import { RATE } from "../../core/plan_values.ts";
+import { readValue } from "../../core/values.ts";
 import type { Store } from "../../store/store.ts";
 import { refuse } from "./guard.ts";
 
@@ -14,6 +16,13 @@ const IDS = v.pipe(v.array(v.pipe(v.number(), v.safeInteger(), v.minValue(1))), 
 const CANCEL = v.object({ ids: IDS, reason: v.optional(v.nullable(v.pipe(v.string(), v.maxLength(1_000)))) });
 const RETRY = v.object({ ids: IDS });
 const QUEUE = v.object({ queue: v.string() });
+const MOST_BOUND = 1_000_000;
+const LIMIT = v.object({
+  name: v.string(),
+  /** Null, both of them: no bound any more. */
+  limit: v.nullable(v.pipe(v.number(), v.safeInteger(), v.minValue(0), v.maxValue(MOST_BOUND))),
+  rate: v.nullable(v.string()),
+});
 const NEW_JOB = v.object({
   /** What is not said is as in that job, its environment included. */
   like: v.optional(v.nullable(v.number())),
@@ -60,6 +69,13 @@ export function changes(store: Store, read: ReadJob): Hono {
       return c.json({ queue, paused });
     });
   }
+  app.post("/limits", async (c) => {
+    const { name, limit, rate } = await sent(c, LIMIT);
+    checkLimitName(name);
+    const bounds = { most: limit, rate: rate === null ? null : readValue(RATE, rate, "the rate") };
+    const known = await store.setLimit(name, limit === null && rate === null ? null : bounds);
+    return known ? c.json({ name }) : refuse(c, 404, `there is no limit ${name}`);
+  });
   app.onError((error, c) => {
     if (error instanceof LeaseError) return refuse(c, error.code.startsWith("store_") ? 503 : 400, error.message);
     throw error;

@@ -170,3 +170,13 @@ export interface LogBody {
   next: number;
   pieces: LogPiece[];
 }
+
+export interface LimitBody {
+  name: string;
+  limit: number | null;
+  rate: string | null;
+  running: number;
+  started: number;
+  waiting: number;
+  next_start_at: string | null;
+}
