@@ -11,9 +11,10 @@ import { Dashboard } from "../observe/dashboard/app.ts";
 import { isAddress, newToken } from "../observe/dashboard/guard.ts";
 import { pageFiles } from "../observe/dashboard/files.ts";
 import { VERSION } from "../platform/build_info.ts";
-import { systemClock } from "../platform/clock.ts";
+import { systemClock, systemRandom } from "../platform/clock.ts";
 import { isForeignPeer } from "../platform/peer.ts";
 import { lazyPath, type Listener, type ServeOptions } from "../platform/platform.ts";
+import { timesOf } from "../recovery/schedule_times.ts";
 import { visible, withoutPassword } from "../view/text.ts";
 import { command } from "../cli/command.ts";
 import { valueFlag } from "../cli/flags.ts";
@@ -62,6 +63,8 @@ export default command({
         about: { version: VERSION, store: withoutPassword(store.location), read_only },
         files,
         readJob: (json, like) => jobOfLine(json, like ?? draftJob(process.cwd()), JOB_CONTEXT),
+        nextTime: async (schedule, behind_ms) => (await timesOf(schedule))(behind_ms),
+        random: systemRandom,
         trouble: (message) => io.stderr(`lease: ${visible(message)}\n`),
         names: [
           ...LOOPBACK,

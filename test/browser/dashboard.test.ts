@@ -169,6 +169,26 @@ describe("limits", () => {
   });
 });
 
+describe("schedules", () => {
+  test("tell when they come next, and are run at once, paused and resumed", async ({ site, open }) => {
+    const { code } = await site.run(["schedule", "hourly", "--every", "1h", "-q", "work", "--", "echo", "tick"]);
+    expect(code).toBe(0);
+    const page = await open("/schedules");
+    const row = page.locator("tr", { hasText: "hourly" });
+    await row.getByText(/in (?:59m|1h)/).waitFor();
+    await row.getByRole("button", { name: "Run now: schedule hourly" }).click();
+    await page.locator(".toasts a").click();
+    await page.locator(".line", { hasText: "tick" }).waitFor();
+    await page.goBack();
+    await row.getByRole("button", { name: "pause schedule hourly" }).click();
+    await row.locator(".tag").waitFor();
+    expect((await site.store.schedules())[0]?.paused).toBe(true);
+    await row.getByRole("button", { name: "resume schedule hourly" }).click();
+    await row.locator(".tag").waitFor({ state: "detached" });
+    expect((await site.store.schedules())[0]?.paused).toBe(false);
+  });
+});
+
 describe("failures", () => {
   test("are grouped by what they say, and run again together", async ({ site, open }) => {
     const failing = (n: number) => site.script(["-q", "work", "--retries", "0"], `echo "lost host ${n}00" >&2; exit 4`);
