@@ -67,13 +67,14 @@ describe("a new store", () => {
 
   test("is not taken for another program's when somebody else makes it while we look", async () => {
     const openReal = platform.openSqlite;
+    const others: Promise<Store>[] = [];
     const spy = spyOn(platform, "openSqlite").mockImplementationOnce((file) => {
       const database = openReal(file);
       return {
         ...database,
         prepare(sql) {
           // Between our look at the mark, which is not there yet, and our look at the tables, another process is done.
-          if (sql.includes("sqlite_schema")) void open();
+          if (sql.includes("count(*) FROM sqlite_schema")) others.push(open());
           return database.prepare(sql);
         },
       };
@@ -81,6 +82,7 @@ describe("a new store", () => {
     try {
       const store = await open();
       expect(await store.enqueue([newJob()])).toEqual([{ id: 1, created: true }]);
+      expect(await Promise.all(others)).toHaveLength(1);
     } finally {
       spy.mockRestore();
     }
