@@ -77,6 +77,10 @@ async function makeBase(): Promise<void> {
   await ok("enqueue", "--after", "5", "--", "canary", "after");
   await ok("enqueue", "-q", "held", "--", "canary", "held");
   await ok("enqueue", "-p", "5", "--", "canary", "pending");
+  await ok("schedule", "nightly", "--cron", "0 3 * * *", "-q", "plan", "--", "canary", "scheduled");
+  await ok("schedule", "often", "--every", "1h", "-q", "plan", "--", "canary", "scheduled");
+  await ok("limit", "narrow", "1", "--rate", "10/1m");
+  await ok("enqueue", "--limit", "narrow", "--need", "gpu", "--", "canary", "limited");
   const database = new Database(base);
   database.run("UPDATE jobs SET state = 'running', token = 1, holder = 'gone', expires_at_ms = 1 WHERE queue = 'held'");
   database.run(`INSERT INTO attempts (job_id, attempt, worker, host, boot_id, pid, pid_started, lease_ms, started_at_ms)
@@ -109,6 +113,14 @@ const COMMANDS: (readonly string[])[] = [
   ["cancel", "1-9"],
   ["retry", "1-9"],
   ["prune", "--older-than", "0", "--yes"],
+  ["copy", "--to", "COPY"],
+  ["inspect", "1-9", "--json"],
+  ["schedule"],
+  ["schedule", "--json"],
+  ["schedule", "nightly"],
+  ["limit"],
+  ["limit", "--json"],
+  ["metrics"],
 ];
 const PER_STORE = 4;
 
@@ -153,7 +165,10 @@ async function oneStore(index: number, standing: ReturnType<typeof bystander>): 
   for (let n = 0; n < PER_STORE; n++) {
     const words = chance.pick(COMMANDS);
     rmSync(canary, { force: true });
-    const answer = await lease(store, words);
+    const answer = await lease(
+      store,
+      words.map((word) => (word === "COPY" ? join(own, `copy${n}.db`) : word)),
+    );
     figures[`${kind} ${answer.code}`] = (figures[`${kind} ${answer.code}`] ?? 0) + 1;
     const told = `${index}: ${kind} (${what}): lease ${words.join(" ")}`;
     const problem = problemOf(words, answer);
