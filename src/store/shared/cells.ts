@@ -111,3 +111,6 @@ export const given = once(() =>
     v.check((text) => !text.includes("\0")),
   ),
 );
+
+/** By their names. */
+export const variables = once(() => v.record(v.pipe(given(), v.regex(/^[^=]+$/)), given()));

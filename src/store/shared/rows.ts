@@ -48,6 +48,7 @@ import {
   stringOrNull,
   time,
   timeOrNull,
+  variables,
   wordOf,
   type ColumnValues,
   type RowColumn,
@@ -58,7 +59,6 @@ import { SETTINGS } from "./settings.ts";
 const causeOrNull = orNull(wordOf(CAUSES, "lost"));
 
 const textList = once(() => v.array(given()));
-const variables = once(() => v.record(v.pipe(given(), v.regex(/^[^=]+$/)), given()));
 const gapCounts = once(() => v.record(v.string(), v.pipe(finite(), v.minValue(0))));
 
 /** The columns of a job that are JSON. */

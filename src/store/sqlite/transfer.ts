@@ -2,7 +2,7 @@
 
 import { KINDS, SHAPES, refusedRow, type Kind, type Transfer, type TransferCell } from "../copy/transfer.ts";
 import type { Database } from "./open.ts";
-import { isStoreFailure } from "./failure.ts";
+import { explain, isStoreFailure } from "./failure.ts";
 import { SQL } from "./statements.ts";
 import { RANK, type Writer } from "./writer.ts";
 
@@ -23,8 +23,12 @@ export function sqliteTransfer(db: Database, writer: Writer, location: string): 
   return {
     async read(kind, behind, limit) {
       const { names, key } = SHAPES[kind];
-      const rows = db.sql(selectSql(kind, behind !== null)).all(...(behind?.slice(0, key) ?? []), limit);
-      return rows.map((row) => names.map((name) => row[name] as TransferCell));
+      try {
+        const rows = db.sql(selectSql(kind, behind !== null)).all(...(behind?.slice(0, key) ?? []), limit);
+        return rows.map((row) => names.map((name) => row[name] as TransferCell));
+      } catch (error) {
+        throw explain(error, location);
+      }
     },
     write: (kind, rows) =>
       inWrite(() => {
