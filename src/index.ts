@@ -6,14 +6,8 @@
  */
 
 export { open, type OpenOptions } from "./library/open.ts";
-export {
-  Queue,
-  type EnqueuedJob,
-  type EnqueuedJobs,
-  type ListOptions,
-  type PruneOptions,
-  type QueueOverview,
-} from "./library/queue.ts";
+export { Queue, type EnqueuedJob, type EnqueuedJobs, type PruneOptions, type QueueOverview } from "./library/queue.ts";
+export type { CancelJobs, JobEdits } from "./library/changes.ts";
 export {
   QueueWorker,
   type Handler,
@@ -22,7 +16,7 @@ export {
   type WorkerOptions,
 } from "./library/worker.ts";
 export type { HandlerJob, JobOptions, Json, QueueJob, QueueJobDetail, Untyped } from "./library/job.ts";
-export type { JobSelection } from "./library/selection.ts";
+export type { JobSelection, ListOptions } from "./library/selection.ts";
 export type { LimitBound, QueueLimit, QueueSchedule, ScheduleAction, ScheduleOptions } from "./library/plans.ts";
 export type { LogLine, LogOptions } from "./library/log_lines.ts";
 export { QueueLeaseManager as LeaseManager, type HeldLease, type ReleaseOutcome } from "./library/leases.ts";
@@ -36,7 +30,7 @@ export {
 export { HandlerPool as WorkerPool, QueueSweep as RecoverySweep, type SweepOptions } from "./library/roles.ts";
 export { LeaseError, type ErrorCode } from "./core/errors.ts";
 export { NoRetry, Stopped } from "./runner/handler.ts";
-export type { CancelAnswer, RetryAnswer } from "./store/queries.ts";
+export type { CancelAnswer, EditAnswer, RetryAnswer } from "./store/queries.ts";
 export type { PoolStatistics } from "./worker/pool_statistics.ts";
 export type { EventFields, Level, Report } from "./core/report.ts";
 export type { Clock, Random } from "./core/clock.ts";

@@ -1,11 +1,10 @@
 /** `lease edit`: changes jobs that wait. */
 
 import { LeaseError } from "../core/errors.ts";
-import type { NewJob } from "../core/job.ts";
-import { JOB_FIELD_NAMES, jobField, type JobFieldName } from "../core/job_fields.ts";
+import { changesOf, PARENT_FIELDS } from "../core/changes.ts";
 import { readIds } from "../core/values.ts";
 import { jsonLine } from "../view/json.ts";
-import type { EditAnswer, JobChanges } from "../store/queries.ts";
+import type { EditAnswer } from "../store/queries.ts";
 import { command } from "../cli/command.ts";
 import { flagName, JSON_FLAG } from "../cli/flags.ts";
 import { withStore } from "../cli/io.ts";
@@ -27,7 +26,6 @@ const EDITABLE = Object.fromEntries(
   Object.entries(CHANGEABLE).map(([name, { fallback: _fallback, ...flag }]) => [name, flag]),
 ) as typeof CHANGEABLE;
 const LISTS = JOB_LISTS.filter((name) => name !== "env");
-const PARENTS = ["after", "after_any", "after_failed", "after_task"] as const;
 const PAGE = 1_000;
 
 export default command({
@@ -56,7 +54,11 @@ export default command({
     const ids = readIds(rest, "edit");
     const { free, json, ...flags } = args;
     const job = await newJob(flags, lists, [], io);
-    const changes = changesOf(job, (name) => given.has(name), free);
+    const links = PARENT_FIELDS.find((name) => given.has(name));
+    if (free && links !== undefined) {
+      throw new LeaseError("usage", `--free and --${flagName(links)} both say what it waits for: give one of them`);
+    }
+    const changes = changesOf(job, (name) => given.has(name) || (free && name === "after"));
     if (Object.keys(changes).length === 0) {
       throw new LeaseError("usage", "edit what of them? Name a flag, such as --priority 10");
     }
@@ -77,27 +79,3 @@ export default command({
     });
   },
 });
-
-/** Only what was said. */
-function changesOf(job: NewJob, given: (name: JobFieldName) => boolean, free: boolean): JobChanges {
-  const { queue, task, priority, limits, needs, run_at_ms, delay_ms } = job;
-  const links = PARENTS.find(given);
-  if (free && links !== undefined) {
-    throw new LeaseError("usage", `--free and --${flagName(links)} both say what it waits for: give one of them`);
-  }
-  const own = JOB_FIELD_NAMES.filter(given).flatMap((name) => jobField(name).setting?.name ?? []);
-  return {
-    ...(given("queue") ? { queue } : {}),
-    ...(given("task") ? { task } : {}),
-    ...(given("priority") ? { priority } : {}),
-    ...(given("limit") ? { limits } : {}),
-    ...(given("need") ? { needs } : {}),
-    ...(given("delay") || given("at") ? { when: { run_at_ms, delay_ms } } : {}),
-    ...(own.length > 0 ? { settings: Object.fromEntries(own.map((name) => [name, job.settings[name]])) } : {}),
-    ...(free || links !== undefined ? { parents: parentsOf(job) } : {}),
-  };
-}
-
-function parentsOf({ after, after_any, after_failed, after_task }: NewJob): NonNullable<JobChanges["parents"]> {
-  return { after, after_any, after_failed, after_task };
-}

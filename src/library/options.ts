@@ -84,4 +84,4 @@ export const WORKER_VALUES = {
 
 export const STOP_VALUES = { drain: DURATION } as const;
 export const WAIT_VALUES = { timeout: DURATION, any: SWITCH } as const;
-export const CANCEL_VALUES = { reason: NAME } as const;
+export const CANCEL_VALUES = { reason: NAME, grace: GRACE, cascade: SWITCH } as const;

@@ -12,16 +12,17 @@ import { defined, FINISHED_STATES, idPages, nothingMatched } from "../lookup/sel
 import { pruneAll } from "../recovery/housekeeping.ts";
 import { SORTS, type Selection } from "../store/queries.ts";
 import type { Enqueued, Store } from "../store/store.ts";
-import type { CancelAnswer } from "../store/queries.ts";
+import type { CancelAnswer, EditAnswer } from "../store/queries.ts";
 import type { RetryAnswer } from "../store/queries.ts";
 import { attemptJson, checkpointJson, overviewJson } from "../view/json.ts";
+import { toChanges, type CancelJobs, type JobEdits } from "./changes.ts";
 import { inBatches, newJobs } from "./enqueue.ts";
 import { toNewJob, toQueueJob, type JobOptions, type QueueJob, type QueueJobDetail, type Untyped } from "./job.ts";
 import { CANCEL_VALUES, readOptions, WAIT_VALUES } from "./options.ts";
 import { logLines, type LogLine, type LogOptions } from "./log_lines.ts";
 import { limitQueue, scheduleJobs, type LimitBound, type QueueLimit, type QueueSchedule } from "./plans.ts";
 import type { ScheduleAction, ScheduleOptions } from "./plans.ts";
-import { idOf, isOne, jobsMeant, statesOf, type JobSelection } from "./selection.ts";
+import { idOf, isOne, jobsMeant, statesOf, type JobSelection, type ListOptions } from "./selection.ts";
 import { QueueWorker, type Handler, type WorkerOptions } from "./worker.ts";
 
 /** What a queue stands on; the parts that can be used alone stand on it too. */
@@ -50,21 +51,6 @@ export interface EnqueuedJobs {
   created: number;
   /** Their ids, from–to, in the order of the jobs. */
   ranges: readonly (readonly [number, number])[];
-}
-
-/** What `list` narrows by; names and values of the flags of `lease inspect jobs`. */
-export interface ListOptions {
-  status?: ShownState | readonly ShownState[];
-  queue?: string;
-  task?: string;
-  key?: string;
-  /** Something happened to it since: `"2h"`, or RFC 3339. */
-  since?: string;
-  /** 20 unless told. */
-  limit?: number;
-  sort?: (typeof SORTS)[number];
-  /** The oldest first instead of the newest. */
-  reverse?: boolean;
 }
 
 /** What `prune` deletes: finished jobs that are old enough, of the states, queue and task that are named. */
@@ -168,9 +154,15 @@ export class Queue implements AsyncDisposable {
   }
 
   /** Ends jobs for good: those that wait at once, those that run are told to stop. */
-  async cancel(jobs: JobSelection, options: { reason?: string } = {}): Promise<CancelAnswer[]> {
-    const { reason = null } = readOptions(options, CANCEL_VALUES);
-    return this.#change(jobs, "cancel", CANCELLABLE, (store, ids) => store.cancel(ids, reason));
+  async cancel(jobs: JobSelection, options: CancelJobs = {}): Promise<CancelAnswer[]> {
+    const { reason = null, grace = null, cascade = false } = readOptions(options, CANCEL_VALUES);
+    return this.#change(jobs, "cancel", CANCELLABLE, (store, ids) => store.cancel(ids, reason, { grace, cascade }));
+  }
+
+  /** Changes jobs that wait, in what is named; one that was granted meanwhile stays as it is. */
+  async edit(jobs: JobSelection, changes: JobEdits): Promise<EditAnswer[]> {
+    const said = toChanges(changes, () => this.#ground.clock.wall_ms());
+    return this.#change(jobs, "edit", WAITING, (store, ids) => store.edit(ids, said));
   }
 
   /** Runs finished jobs again, with all their retries. */
@@ -388,6 +380,7 @@ export function groundOf(queue: Queue): QueueGround {
   return ground;
 }
 
+const WAITING = ["blocked", "scheduled", "retrying", "pending"] as const;
 const CANCELLABLE = ["blocked", "scheduled", "retrying", "pending", "running"] as const;
 
 function toEnqueued({ id, created }: Enqueued): EnqueuedJob {

@@ -1,9 +1,10 @@
 /** Which jobs somebody means, as values. */
 
 import { LeaseError } from "../core/errors.ts";
+import type { ShownState } from "../core/job.ts";
 import { choice, NAME, readJson, type Value } from "../core/values.ts";
 import { defined } from "../lookup/selected.ts";
-import type { Selection } from "../store/queries.ts";
+import type { Selection, SORTS } from "../store/queries.ts";
 import { readOptions } from "./options.ts";
 
 /** Which jobs: an id, several, what `enqueue` answered, or all of a task or a queue. */
@@ -37,4 +38,19 @@ export function statesOf<const T extends string>(
   if (given === undefined) return undefined;
   const one: Value<T> = choice(known);
   return (typeof given === "string" ? [given] : [...given]).map((state) => readJson(one, state, "status"));
+}
+
+/** What `list` narrows by; names and values of the flags of `lease inspect jobs`. */
+export interface ListOptions {
+  status?: ShownState | readonly ShownState[];
+  queue?: string;
+  task?: string;
+  key?: string;
+  /** Something happened to it since: `"2h"`, or RFC 3339. */
+  since?: string;
+  /** 20 unless told. */
+  limit?: number;
+  sort?: (typeof SORTS)[number];
+  /** The oldest first instead of the newest. */
+  reverse?: boolean;
 }

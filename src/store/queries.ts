@@ -1,6 +1,6 @@
 /** What a store can be asked, and what it tells: the questions of store.ts and their answers. */
 
-import type { Finished, Grace, Job, JobSettings, NewJob, ShownState, StateName } from "../core/job.ts";
+import type { Finished, Grace, Job, ShownState, StateName } from "../core/job.ts";
 import type { AttemptRecord, Checkpoint, LogChunk } from "../core/records.ts";
 
 export const SORTS = ["id", "priority", "due", "started", "finished", "attempts"] as const;
@@ -149,14 +149,6 @@ export interface HistoryQuery {
 export interface OldestPending {
   queue: string;
   since_ms: number;
-}
-
-/** What of a job is to be otherwise; what is not named stays. */
-export interface JobChanges extends Partial<Pick<Job, "queue" | "task" | "priority" | "limits" | "needs">> {
-  settings?: Partial<JobSettings>;
-  when?: Pick<NewJob, "run_at_ms" | "delay_ms">;
-  /** All whom it waits for from now on. */
-  parents?: Pick<NewJob, "after" | "after_any" | "after_failed" | "after_task">;
 }
 
 export interface EditAnswer {

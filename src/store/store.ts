@@ -6,6 +6,7 @@
  * why, never as an exception. Times in answers are the store's own clock. A promise that resolved is durable.
  */
 
+import type { JobChanges } from "../core/changes.ts";
 import type { MachineTime } from "../core/clock.ts";
 import type { LeaseError } from "../core/errors.ts";
 import type { Grace, Job, NewJob, StateName } from "../core/job.ts";
@@ -39,7 +40,6 @@ import type {
   ExpiredQuery,
   Finding,
   HistoryQuery,
-  JobChanges,
   LeaseHealth,
   Dependency,
   ListQuery,

@@ -6,16 +6,10 @@ import { runtimeOf } from "./lists.ts";
 import { paintState, type Screen } from "./style.ts";
 import { commandText, truncate, visible } from "./text.ts";
 
-interface GraphLink {
-  job: number;
-  parent: number;
-  kind: "success" | "any" | "failure";
-}
-
 export interface GraphPage {
   task: string;
   jobs: readonly Job[];
-  links: readonly GraphLink[];
+  links: readonly { job: number; parent: number; kind: "success" | "any" | "failure" }[];
   cut: boolean;
   critical: { ids: readonly number[]; took_ms: number };
 }
@@ -40,7 +34,7 @@ class Tree {
   readonly roots: readonly Job[];
   readonly #page: GraphPage;
   readonly #children = new Map<number, Job[]>();
-  readonly #parents: ReadonlyMap<number, readonly GraphLink[]>;
+  readonly #parents: ReadonlyMap<number, GraphPage["links"]>;
   /** Under which of its parents a job stands. */
   readonly #under = new Map<number, number>();
 

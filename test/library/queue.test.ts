@@ -161,6 +161,26 @@ describe("a worker", () => {
       expect(await queue.inspect(id)).toMatchObject({ state: "pending", history: [{ cause: "returned" }] });
     }));
 
+  test("that waits can be changed, and cancelled with all that waits for it", () =>
+    inMemory(async (queue) => {
+      const { id } = await queue.enqueue({ input: 1 });
+      const child = await queue.enqueue({ input: 2, after_any: [id] });
+      expect(await queue.edit(id, { priority: 7, queue: "slow", lease: "1m", delay: "1h" })).toEqual([
+        { id, status: "changed", state: "pending" },
+      ]);
+      expect(await queue.inspect(id)).toMatchObject({ priority: 7, queue: "slow", state: "scheduled" });
+      expect(await refusal(() => queue.edit(id, { argv: ["x"] } as object))).toEqual([
+        "usage",
+        expect.stringContaining("argv"),
+      ]);
+      expect((await refusal(() => queue.edit(id, {})))[0]).toBe("usage");
+      const answers = await queue.cancel(id, { cascade: true, grace: "never" });
+      expect(answers.map((answer) => [answer.id, answer.status])).toEqual([
+        [id, "cancelled"],
+        [child.id, "cancelled"],
+      ]);
+    }));
+
   test("hears of a cancel, by the signal's reason", () =>
     inMemory(async (queue, clock) => {
       const { id } = await queue.enqueue({ input: 1 });

@@ -1,6 +1,7 @@
 /** What a person changes about jobs that wait. Their rows are locked first: whoever acquires passes them over meanwhile. */
 
-import type { EditAnswer, JobChanges } from "../queries.ts";
+import type { JobChanges } from "../../core/changes.ts";
+import type { EditAnswer } from "../queries.ts";
 import { EDITED_COLUMNS, circle, edited, editedColumns, editRefusal } from "../shared/edited.ts";
 import { toJob } from "../shared/rows.ts";
 import { relink } from "./dependencies.ts";

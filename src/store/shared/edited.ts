@@ -5,7 +5,8 @@ import { LeaseError } from "../../core/errors.ts";
 import { gateText } from "../../core/gate.ts";
 import type { Job, NewJob, StateName } from "../../core/job.ts";
 import type { SqlValue } from "../../platform/platform.ts";
-import type { EditAnswer, JobChanges } from "../queries.ts";
+import type { JobChanges } from "../../core/changes.ts";
+import type { EditAnswer } from "../queries.ts";
 import { isBlocked, leaseColumn, settingsColumn } from "./columns.ts";
 
 const WAITING: ReadonlySet<StateName> = new Set(["blocked", "scheduled", "pending"]);

@@ -1,6 +1,7 @@
 /** What a person changes about jobs that wait. In one write, so that none of them is granted meanwhile as it was. */
 
-import type { EditAnswer, JobChanges } from "../queries.ts";
+import type { JobChanges } from "../../core/changes.ts";
+import type { EditAnswer } from "../queries.ts";
 import { EDITED_COLUMNS, circle, edited, editedColumns, editRefusal } from "../shared/edited.ts";
 import { relink } from "./dependencies.ts";
 import type { Database } from "./open.ts";
