@@ -3,6 +3,7 @@
  * worker that runs until its queues are empty log lines go above it.
  */
 
+import { around } from "../lookup/why_waiting.ts";
 import { isTerminal } from "./io.ts";
 import { logStream } from "./log_stream.ts";
 import process from "node:process";
@@ -117,7 +118,20 @@ export class ProgressDisplay {
       const jobs = left === 1 ? "1 job is" : `${left} jobs are`;
       this.report("warn", `${jobs} left in paused queues and nothing runs: \`lease resume ${paused}\` lets it go on`);
     }
-    this.#said = paused;
+    const bound = paused === "" && running === 0 && left > 0 ? await this.#whatBounds() : "";
+    if (bound !== "" && bound !== this.#said) this.report("warn", `nothing runs: ${bound}`);
+    this.#said = paused + bound;
+  }
+
+  /** The limit or need that the next job waits for, in words; empty: none. */
+  async #whatBounds(): Promise<string> {
+    const { store, queues, task } = this.#watched;
+    const only = { ...(queues === null ? {} : { queues }), ...(task === null ? {} : { task }) };
+    const [job] = await store.list({ ...only, states: ["pending"], limit: 1, newest_first: false });
+    if (job === undefined || (job.limits.length === 0 && Object.keys(job.needs).length === 0)) return "";
+    const now_ms = await store.now();
+    const { reason } = await around(store, [job], now_ms);
+    return `job ${job.id} waits, ${reason(job, now_ms)}`;
   }
 
   async #progress() {

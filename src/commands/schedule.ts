@@ -9,7 +9,7 @@ import { newSchedule } from "../recovery/new_schedule.ts";
 import { firstTime, timesAhead, timesOf } from "../recovery/schedule_times.ts";
 import type { Store } from "../store/store.ts";
 import { command } from "../cli/command.ts";
-import { flagName, JSON_FLAG, section, valueFlag, type FlagsDef } from "../cli/flags.ts";
+import { flagName, JSON_FLAG, section, valueFlag, type FlagDef, type FlagsDef } from "../cli/flags.ts";
 import { screenOf, withStore } from "../cli/io.ts";
 import { JOB_FLAGS, JOB_LISTS } from "../cli/job_flags.ts";
 import { newJob } from "../cli/new_job.ts";
@@ -20,7 +20,24 @@ import { visible } from "../view/text.ts";
 const SHOWN_AHEAD = 5;
 
 /** What makes sense for one job only. */
-const ONCE_ONLY = ["at", "after", "after_any", "after_failed", "after_task"] as const;
+const ONCE_ONLY = [
+  "at",
+  "after",
+  "after_any",
+  "after_failed",
+  "after_task",
+] as const satisfies (keyof typeof JOB_FLAGS)[];
+
+/** Understood, to be refused with a reason, and not offered. */
+const hidden = <F extends FlagDef>(flag: F) => ({ ...flag, hidden: true });
+const REFUSED_FLAGS = {
+  at: hidden(JOB_FLAGS.at),
+  after: hidden(JOB_FLAGS.after),
+  after_any: hidden(JOB_FLAGS.after_any),
+  after_failed: hidden(JOB_FLAGS.after_failed),
+  after_task: hidden(JOB_FLAGS.after_task),
+  if_exists: hidden(JOB_FLAGS.if_exists),
+};
 
 const ACTIONS = ["remove", "pause", "resume", "now"] as const;
 
@@ -54,7 +71,7 @@ const OWN_FLAGS = {
 
 export default command({
   meta: { name: "schedule", description: "Make a job at each of these times" },
-  args: { ...OWN_FLAGS, ...JOB_FLAGS },
+  args: { ...OWN_FLAGS, ...JOB_FLAGS, ...REFUSED_FLAGS },
   repeat: JOB_LISTS,
   rest: "words",
   operands: "[NAME [-- COMMAND [ARG…]]]",
@@ -89,9 +106,10 @@ export default command({
       const once = ONCE_ONLY.find((flag) => given.has(flag));
       if (once !== undefined)
         throw new LeaseError("usage", `--${flagName(once)} is for one job, and a schedule makes many`);
+      if (given.has("if_exists")) throw new LeaseError("usage", "--if-exists is for one job: say it with --overlap");
       // Its jobs are no part of what was going on when it was set.
       const { TRACEPARENT: _context, ...env } = io.env;
-      const job = await newJob(args, lists, words, { ...io, env });
+      const job = { ...(await newJob(args, lists, words, { ...io, env })), if_exists: "skip" as const };
       checkNewJob(job);
       const settings = newSchedule(name, args, job, (flag) => `--${flag}`);
       await timesOf({ ...settings, set_at_ms: 0 });

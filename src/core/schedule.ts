@@ -63,16 +63,23 @@ export interface DueTimes {
 export function dueTimes(schedule: Schedule, next: NextTime, now_ms: number): DueTimes | null {
   const { next_at_ms, paused, catch_up } = schedule;
   if (paused || next_at_ms === null || next_at_ms > now_ms) return null;
-  const late: number[] = [];
-  const on_time: number[] = [];
-  let at_ms: number | null = next_at_ms;
-  for (; at_ms !== null && at_ms <= now_ms; at_ms = next(at_ms)) {
-    (now_ms - at_ms > ON_TIME_MS ? late : on_time).push(at_ms);
-    if (late.length > MOST_AT_ONCE) late.shift();
-    if (on_time.length > MOST_AT_ONCE) on_time.shift();
-  }
+  const due = lastTimes(next_at_ms, next, now_ms);
+  const late = due.filter((at_ms) => now_ms - at_ms > ON_TIME_MS);
   const made_up = catch_up === "all" ? late : catch_up === "one" ? late.slice(-1) : [];
-  return { at_ms: [...made_up, ...on_time].slice(-MOST_AT_ONCE), next_at_ms: at_ms };
+  return { at_ms: [...made_up, ...due.slice(late.length)], next_at_ms: next(now_ms) };
+}
+
+const HOUR_MS = 3_600_000;
+
+/** The newest of those from `first_ms` to now. After a long pause there may be millions: it looks back only so far. */
+function lastTimes(first_ms: number, next: NextTime, now_ms: number): number[] {
+  for (let back_ms = HOUR_MS; ; back_ms *= 24) {
+    const whole = now_ms - back_ms <= first_ms;
+    const times: number[] = [];
+    let at_ms = whole ? first_ms : next(now_ms - back_ms);
+    for (; at_ms !== null && at_ms <= now_ms; at_ms = next(at_ms)) times.push(at_ms);
+    if (whole || times.length >= MOST_AT_ONCE) return times.slice(-MOST_AT_ONCE);
+  }
 }
 
 /** As a store keeps it: JSON with its input in base64. */

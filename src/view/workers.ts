@@ -1,5 +1,6 @@
 /** The list of workers: who is there, what they take, what their slots do, and what they have done so far. */
 
+import { haveTexts } from "../core/resources.ts";
 import type { Job } from "../core/job.ts";
 import type { WorkerRecord } from "../core/records.ts";
 import { slotStates, type SlotStates } from "../core/scaling.ts";
@@ -66,6 +67,7 @@ export function workersText(rows: readonly WorkerRow[], screen: Screen): string 
     { title: "PID", cell: ({ worker }) => worker.process.pid, align: "right", drop: 5 },
     { title: "QUEUES", cell: ({ worker }) => worker.queues?.join(", ") ?? "all", shrink_to: 6, drop: 1 },
     { title: "TASK", cell: ({ worker }) => worker.task, optional: true, shrink_to: 6, drop: 3 },
+    { title: "HAS", cell: ({ worker }) => haveTexts(worker.have).join(" "), optional: true, shrink_to: 6, drop: 4 },
     { title: "BUSY", cell: slotsText, align: "right" },
     { title: "COMPLETED", short_title: "DONE", cell: ({ worker }) => countCell(worker.completed), align: "right" },
     { title: "FAILED", short_title: "FAIL", cell: ({ worker }) => countCell(worker.failed, red), align: "right" },
