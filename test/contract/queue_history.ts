@@ -156,7 +156,7 @@ export function queueHistoryContract(test: StoreTest): void {
     test("tells since when the oldest of each queue has been pending, whatever its priority", async (s) => {
       expect(await s.store.oldestPending()).toEqual([]);
       const first_ms = await s.store.now();
-      await s.enqueue({ queue: "a", priority: -5 }, { queue: "b", delay_ms: 60_000 });
+      await s.enqueue({ queue: "a", priority: -5, limits: ["few"] }, { queue: "b", delay_ms: 60_000 });
       await s.passTime(2_000);
       const second_ms = await s.store.now();
       await s.enqueue({ queue: "a", priority: 9 }, { queue: "a" }, { queue: "c", priority: 3 });

@@ -96,6 +96,17 @@ describe("the plan", () => {
     ).not.toMatch(/TEMP B-TREE/);
   });
 
+  test("of the oldest pending job and of the counts steps through the line, and sorts nothing", async () => {
+    await s.enqueue({ queue: "a" }, { queue: "a", priority: 3, limits: ["few"] }, { queue: "b" });
+    prepared.length = 0;
+    await s.store.oldestPending();
+    await s.store.counts();
+    expect(walks()).toEqual([]);
+    const heads = prepared.filter((sql) => sql.includes("ORDER BY priority DESC"));
+    expect(heads).toHaveLength(1);
+    expect(heads.flatMap(stepsOf).join()).not.toMatch(/TEMP B-TREE/);
+  });
+
   test("of a list of all that were given an order by start walks, so that these tests can fail", async () => {
     await s.store.list({ limit: 5, newest_first: true, sort: "started" });
     expect(walks()).toHaveLength(1);

@@ -91,12 +91,21 @@ const RETRY_COUNTS = `SELECT retries, sum(count)::bigint AS jobs FROM (${TALLIES
 /** Steps from queue to queue, and in each from one priority to the next: of each, the first by the index is the oldest. */
 const FIRST = "SELECT priority, run_at_ms FROM lease.jobs WHERE state = 'pending' AND queue =";
 const BY_TURN = "ORDER BY priority DESC, run_at_ms, id LIMIT 1";
-const OLDEST = `WITH RECURSIVE ${readyQueues("")}, step (queue, kind, priority, since_ms, number) AS (
-    SELECT ready.name, kind, head.priority, head.run_at_ms, 1 FROM ready CROSS JOIN (VALUES (0), (1)) AS kinds (kind)
-      CROSS JOIN LATERAL (${FIRST} ready.name AND ${WITHOUT_COMMAND} = kind ${BY_TURN}) AS head
-    UNION ALL SELECT step.queue, kind, next.priority, next.run_at_ms, number + 1 FROM step CROSS JOIN LATERAL (
-      ${FIRST} step.queue AND ${WITHOUT_COMMAND} = step.kind AND priority < step.priority ${BY_TURN}
-    ) AS next WHERE number < ${MOST_PRIORITIES}
+const NEXT_GATE = (behind: string) => `(SELECT min(gate) FROM lease.jobs WHERE state = 'pending' AND ${behind})`;
+const OLDEST = `WITH RECURSIVE ${readyQueues("")}, gates (queue, kind, gate) AS (
+    SELECT ready.name, kind, ${NEXT_GATE(`queue = ready.name AND ${WITHOUT_COMMAND} = kind`)}
+      FROM ready CROSS JOIN (VALUES (0), (1)) AS kinds (kind) WHERE ready.name IS NOT NULL
+    UNION ALL SELECT gates.queue, kind,
+        ${NEXT_GATE(`jobs.queue = gates.queue AND ${WITHOUT_COMMAND} = gates.kind AND jobs.gate > gates.gate`)}
+      FROM gates WHERE gates.gate IS NOT NULL
+  ), step (queue, kind, gate, priority, since_ms, number) AS (
+    SELECT gates.queue, kind, gates.gate, head.priority, head.run_at_ms, 1 FROM gates CROSS JOIN LATERAL (
+      ${FIRST} gates.queue AND ${WITHOUT_COMMAND} = gates.kind AND gate = gates.gate ${BY_TURN}
+    ) AS head WHERE gates.gate IS NOT NULL
+    UNION ALL SELECT step.queue, kind, step.gate, next.priority, next.run_at_ms, number + 1
+      FROM step CROSS JOIN LATERAL (
+        ${FIRST} step.queue AND ${WITHOUT_COMMAND} = step.kind AND gate = step.gate AND priority < step.priority ${BY_TURN}
+      ) AS next WHERE number < ${MOST_PRIORITIES}
   ) SELECT queue, min(since_ms) AS since_ms FROM step GROUP BY queue ORDER BY queue COLLATE "C"`;
 
 export async function oldestPending(db: Connection): Promise<OldestPending[]> {

@@ -134,22 +134,33 @@ export function counts(db: Database, selection: Selection = {}): QueueCount[] {
 }
 
 const FIRST_BELOW = `SELECT priority, run_at_ms FROM jobs WHERE state = 'pending' AND queue = ?1
-  AND ${WITHOUT_COMMAND} = ?2 AND priority < ?3 ORDER BY priority DESC, run_at_ms LIMIT 1`;
+  AND ${WITHOUT_COMMAND} = ?2 AND gate = ?3 AND priority < ?4 ORDER BY priority DESC, run_at_ms LIMIT 1`;
+const NEXT_GATE = `SELECT min(gate) AS gate FROM jobs WHERE state = 'pending' AND queue = ?1 AND ${WITHOUT_COMMAND} = ?2
+  AND gate > ?3`;
 
-/** Steps from one priority of a queue to the next: of each, the first by the index is the oldest. */
+/** Steps from one gate and priority of a queue to the next: of each, the first by the index is the oldest. */
 export function oldestPending(db: Database): OldestPending[] {
   const found: OldestPending[] = [];
   for (const queue of readyQueues(db)) {
-    const since_ms = Math.min(...[0, 1].flatMap((without_command) => heads(db, queue, without_command)));
+    const since_ms = Math.min(...[0, 1].flatMap((without_command) => gateHeads(db, queue, without_command)));
     if (since_ms !== Infinity) found.push({ queue, since_ms });
   }
   return found;
 }
 
-function heads(db: Database, queue: string, without_command: number): number[] {
+function gateHeads(db: Database, queue: string, without_command: number): number[] {
+  const found: number[] = [];
+  for (let gate: string | null = ""; gate !== null && found.length < MOST_PRIORITIES;) {
+    found.push(...heads(db, queue, without_command, gate));
+    gate = (db.sql(NEXT_GATE).get(queue, without_command, gate)?.["gate"] ?? null) as string | null;
+  }
+  return found;
+}
+
+function heads(db: Database, queue: string, without_command: number, gate: string): number[] {
   const found: number[] = [];
   for (let below = Number.MAX_SAFE_INTEGER; found.length < MOST_PRIORITIES;) {
-    const first = db.sql(FIRST_BELOW).get(queue, without_command, below);
+    const first = db.sql(FIRST_BELOW).get(queue, without_command, gate, below);
     if (first === null) break;
     found.push(first["run_at_ms"] as number);
     below = first["priority"] as number;
