@@ -74,9 +74,23 @@ const DEV_NULL = 0x103;
 
 /** Of stdout or stderr. The stream itself is asked last: loading it costs a third of an enqueue. */
 export function isTerminal(fd: 1 | 2): boolean {
-  const stats = lazyFs().fstatSync(fd);
-  if (!stats.isCharacterDevice() || stats.rdev === DEV_NULL) return false;
+  try {
+    const stats = lazyFs().fstatSync(fd);
+    if (!stats.isCharacterDevice() || stats.rdev === DEV_NULL) return false;
+  } catch {
+    // It was closed before we began.
+    return false;
+  }
   return process[fd === 1 ? "stdout" : "stderr"].isTTY;
+}
+
+/** It goes to /dev/null: nobody will ever read it. */
+export function isDiscarded(fd: 1 | 2): boolean {
+  try {
+    return lazyFs().fstatSync(fd).rdev === DEV_NULL;
+  } catch {
+    return true;
+  }
 }
 
 type ColorChoice = (typeof COLOR_CHOICES)[number];

@@ -10,11 +10,14 @@ import { once } from "../core/once.ts";
 import { isTerminal } from "./io.ts";
 
 interface LogStream {
-  write(text: string): boolean;
+  /** False when it was dropped; what is only drawn, and soon drawn again, is nothing that anybody misses. */
+  write(text: string, drawn?: "drawn"): boolean;
 }
 
 /** At a terminal by a description of our own: made not to wait, that of stderr would be so for all who share it. */
-export const logStream = once((): LogStream => (isTerminal(2) ? atTerminal() : null) ?? process.stderr);
+export const logStream = once((): LogStream => (isTerminal(2) ? atTerminal() : null) ?? PLAIN);
+
+const PLAIN: LogStream = { write: (text) => process.stderr.write(text) };
 
 function atTerminal(): LogStream | null {
   try {
@@ -44,20 +47,20 @@ export class TerminalLog implements LogStream {
     this.#take = take;
   }
 
-  write(text: string): boolean {
+  write(text: string, drawn?: "drawn"): boolean {
     this.#rest = this.#send(this.#rest);
-    if (this.#rest.length > 0) return this.#drop();
+    if (this.#rest.length > 0) return this.#drop(drawn);
     const said = this.#dropped === 0 ? "" : notShown(this.#dropped);
     const all = encoder.encode(said + text);
     const left = this.#send(all);
-    if (left.length === all.length) return this.#drop();
+    if (left.length === all.length) return this.#drop(drawn);
     this.#rest = left;
     this.#dropped = 0;
     return true;
   }
 
-  #drop(): false {
-    this.#dropped += 1;
+  #drop(drawn?: "drawn"): false {
+    if (drawn === undefined) this.#dropped += 1;
     return false;
   }
 

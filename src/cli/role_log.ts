@@ -6,16 +6,18 @@
  */
 
 import { createConsola, type ConsolaReporter, type LogObject } from "consola/core";
+import process from "node:process";
 import { once } from "../core/once.ts";
-import type { EventFields, EventName, Report } from "../core/report.ts";
+import type { EventFields, EventName, Level, Report } from "../core/report.ts";
 import { jsonLine } from "../view/json.ts";
 import { visible } from "../view/text.ts";
 import type { COLOR_CHOICES, LOG_FORMAT_FLAG } from "./flags.ts";
-import { isTerminal, wantsColor, type Io } from "./io.ts";
+import { isDiscarded, isTerminal, wantsColor, type Io } from "./io.ts";
 import { logStream } from "./log_stream.ts";
 
 interface LogArgs {
   verbose: boolean;
+  quiet?: boolean;
   color: (typeof COLOR_CHOICES)[number];
   log_format: (typeof LOG_FORMAT_FLAG)["options"][number];
 }
@@ -23,53 +25,78 @@ interface LogArgs {
 /** In every line of JSON, null where it is about none. */
 const ALWAYS = { job: null, attempt: null, token: null, queue: null, worker: null };
 
-/** For people these are details; a log for programs has them all the same. */
-const ALWAYS_LOGGED: ReadonlySet<string> = new Set<EventName>([
+/** For people these are details, unless nobody draws them a picture; a log for programs has them all the same. */
+const FOR_PROGRAMS: ReadonlySet<string> = new Set<EventName>([
   "worker_started",
   "worker_stopped",
   "acquired",
   "started",
   "ended",
 ]);
+const IN_A_PIPE: ReadonlySet<string> = new Set<EventName>(["started", "ended"]);
 
-export async function roleLog(role: string, { verbose, color, log_format }: LogArgs, io: Io): Promise<Report> {
-  if (log_format === "json") return jsonLog(role, verbose);
-  if (!isTerminal(2)) return reportTo(lineReporter(plainLine), verbose);
-  return reportTo(await terminalReporter(wantsColor(color, { env: io.env, is_tty: true })), verbose);
+/** `write`: to a terminal, where something else is drawn as well. */
+export async function roleLog(
+  role: string,
+  args: LogArgs,
+  io: Io,
+  write: ((text: string) => void) | null = null,
+): Promise<Report> {
+  const { verbose, quiet = false, color, log_format } = args;
+  const level = verbose ? LEVELS.debug : quiet ? LEVELS.warn : LEVELS.info;
+  if (log_format === "json") return jsonLog(role, level);
+  if (isTerminal(2))
+    return reportTo(await terminalReporter(wantsColor(color, { env: io.env, is_tty: true })), level, write);
+  // Nobody reads it: not worth the time of a worker with short jobs.
+  if (isDiscarded(2)) return reportTo(lineReporter(plainLine), Math.min(level, LEVELS.warn));
+  return raised(IN_A_PIPE, reportTo(lineReporter(plainLine), level));
 }
 
 /** One object per line; of what it is about first what every line has. */
-function jsonLog(role: string, verbose: boolean): Report {
+function jsonLog(role: string, level: number): Report {
   let about: EventFields = {};
   const object = ({ date, type, args }: LogObject) => {
     const { event = null, ...fields } = about;
     const head = { time: date.toISOString(), level: type, role, event, message: args.join(" ") };
     return jsonLine({ ...head, ...ALWAYS, ...fields });
   };
-  const report = reportTo(lineReporter(object), verbose);
-  return (level, message, given = {}) => {
+  const report = raised(FOR_PROGRAMS, reportTo(lineReporter(object), level));
+  return (kind, message, given = {}) => {
     about = given;
-    report(level === "debug" && ALWAYS_LOGGED.has(given.event ?? "") ? "info" : level, message);
+    report(kind, message, given);
   };
 }
 
-const LEVELS = { debug: 4, info: 3 } as const;
+/** These events are told though they are details. */
+function raised(events: ReadonlySet<string>, report: Report): Report {
+  return (kind, message, about = {}) =>
+    report(kind === "debug" && events.has(about.event ?? "") ? "info" : kind, message, about);
+}
 
-function reportTo(reporter: ConsolaReporter, verbose: boolean): Report {
+const LEVELS = { debug: 4, info: 3, warn: 1 } as const;
+const KINDS = { debug: 4, info: 3, warn: 1, error: 0 } as const satisfies Record<Level, number>;
+
+function reportTo(reporter: ConsolaReporter, level: number, write: ((text: string) => void) | null = null): Report {
   // A role that has nothing to say needs neither it nor the stream.
   const consola = once(() =>
     createConsola({
-      level: verbose ? LEVELS.debug : LEVELS.info,
+      level,
       throttle: 0,
       reporters: [reporter],
       // Answers are on stdout; the log is none.
-      stdout: logStream() as NodeJS.WriteStream,
-      stderr: logStream() as NodeJS.WriteStream,
+      stdout: streamOf(write),
+      stderr: streamOf(write),
     }),
   );
-  return (level, message) => {
-    if (level !== "debug" || verbose) consola()[level](message);
+  return (kind, message) => {
+    if (KINDS[kind] <= level) consola()[kind](message);
   };
+}
+
+/** All that consola asks of a stream. */
+function streamOf(write: ((text: string) => void) | null): NodeJS.WriteStream {
+  const { columns } = process.stderr;
+  return { columns, write: write ?? ((text: string) => logStream().write(text)) } as NodeJS.WriteStream;
 }
 
 function lineReporter(line: (entry: LogObject) => string): ConsolaReporter {

@@ -37,9 +37,11 @@ import { visible } from "../view/text.ts";
 import { VERSION } from "../platform/build_info.ts";
 import { command } from "../cli/command.ts";
 import { isTerminal, wantsColor, withStore, type Io } from "../cli/io.ts";
-import { flagName, LOG_FORMAT_FLAG, section, valueFlag } from "../cli/flags.ts";
+import { flagName, LOG_FORMAT_FLAG, section, valueFlag, type COLOR_CHOICES } from "../cli/flags.ts";
 import { roleLog } from "../cli/role_log.ts";
-import { ProgressDisplay } from "../cli/progress.ts";
+import { ShownOutput } from "../cli/shown_output.ts";
+import { WorkerDisplay } from "../cli/worker_display.ts";
+import { ansi, plain } from "../view/style.ts";
 import { onSignals, signalCode } from "../cli/signals.ts";
 
 const SLOTS = integer({ min: 1, max: MOST_SLOTS });
@@ -66,6 +68,11 @@ export default command({
     log_format: LOG_FORMAT_FLAG,
     metrics: valueFlag(ADDRESS, "Tell Prometheus at this address how it goes"),
     aging: valueFlag(DURATION, "Raise the priority of a job by one for each such time that it waits"),
+    ...section("What it shows", {
+      tag: { type: "boolean", description: "Print what jobs print, as it comes, each line behind the job's id" },
+      group: { type: "boolean", description: "Print what jobs print, all of a job when it has ended" },
+      quiet: { type: "boolean", description: "Only warnings and errors; nothing is drawn" },
+    }),
     preempt: { type: "boolean", description: "Return a running job when one more urgent by 100 or more waits" },
     poll: valueFlag(DURATION, "Look for jobs at least this often", { fallback: "1s" }),
     sweep: {
@@ -133,13 +140,9 @@ export default command({
     const handler = findHandler(rest, io.env);
     return withStore(args, io, { create: true }, async ({ store, store_url }) => {
       const served = { store, queues, task: args.task ?? null, commands_only: rest.length === 0 };
-      const { report, name } = withName(await roleLog("worker", args, io));
-      const color = wantsColor(args.color, { env: io.env, is_tty: isTerminal(2) });
-      const drawn = args.log_format !== "json";
-      const shown = { color, drawn, report, verbose: args.verbose };
-      const display = args.until_empty ? new ProgressDisplay({ ...served, ...shown }) : null;
-      const metrics = args.metrics ?? null;
-      const watched = await observed({ store, report: display?.report ?? report, version: VERSION, metrics });
+      const { display, output, drawn } = shownTo(io, args, served);
+      const { report, name } = withName(await roleLog("worker", args, io, display.above));
+      const watched = await observed({ store, report, version: VERSION, metrics: args.metrics ?? null });
       const pool = new WorkerPool({
         ...served,
         store: watched.store,
@@ -165,11 +168,12 @@ export default command({
         preempt: args.preempt,
         until_empty: args.until_empty || args.once,
         max_jobs,
+        ...(output === null ? {} : { onPrinted: output.printed, onSettled: (over) => output.ended(over) }),
       });
       name(pool.worker_id);
-      const signals = endOnSignals(pool, drain_ms, display?.report ?? report);
+      const signals = endOnSignals(pool, drain_ms, report);
       const stopAging = keepAging(store, args.aging);
-      await runWatched(pool, display, watched).finally(signals.release).finally(stopAging);
+      await runWatched(pool, { display, output, report }, watched).finally(signals.release).finally(stopAging);
       // Whoever waits for the queue to be empty must not go on as if it were.
       const ended_by = ends ? signals.first() : null;
       if (ended_by !== null && (await whatIsLeft(store, served, null)) !== "nothing") return signalCode(ended_by);
@@ -181,14 +185,21 @@ export default command({
   },
 });
 
-async function runWatched(pool: WorkerPool, display: ProgressDisplay | null, watched: Observed): Promise<void> {
+interface Shown {
+  display: WorkerDisplay;
+  output: ShownOutput | null;
+  report: Report;
+}
+
+async function runWatched(pool: WorkerPool, { display, output, report }: Shown, watched: Observed): Promise<void> {
   watched.begin(pool);
   try {
     await pool.start();
-    display?.start(pool);
+    display.start(pool, report);
     await pool.finished;
+    await output?.flushed();
   } finally {
-    await display?.stop();
+    await display.stop();
     await watched.end();
   }
 }
@@ -242,6 +253,36 @@ function haveOf(given: readonly string[]): Resources {
     have[name] = has;
   }
   return have;
+}
+
+interface ShowFlags {
+  color: (typeof COLOR_CHOICES)[number];
+  log_format: "pretty" | "json";
+  quiet: boolean;
+  until_empty: boolean;
+  tag: boolean;
+  group: boolean;
+}
+
+/** What of it is shown, by what is wanted and what there is to show it on. */
+function shownTo(io: Io, args: ShowFlags, served: Served) {
+  const is_tty = isTerminal(2);
+  const color = wantsColor(args.color, { env: io.env, is_tty });
+  const drawn = args.log_format !== "json" && !args.quiet;
+  const live = drawn && is_tty && io.env["TERM"] !== "dumb";
+  const { until_empty, tag, group } = args;
+  const display = new WorkerDisplay({ ...served, color, until_empty, live, silent: !drawn, stderr: io.stderr });
+  const above = isTerminal(1) ? display.above : null;
+  const paint = wantsColor(args.color, io) ? ansi : plain;
+  const output = tag || group ? new ShownOutput({ store: served.store, tag, group, paint, above }) : null;
+  return { display, output, drawn };
+}
+
+interface Served {
+  store: Store;
+  queues: readonly string[] | null;
+  task: string | null;
+  commands_only: boolean;
 }
 
 /** Nothing was done, perhaps only because the work is elsewhere. */

@@ -28,6 +28,8 @@ const TOLD_TO_JOBS = [
   "KEY",
   "STORE_ID",
   "WORKER_ID",
+  "INTERVAL",
+  "EXTENSION",
   "CHECKPOINT",
   "OUTPUT",
   "INTERVAL",

@@ -104,7 +104,7 @@ export class Foreground {
       enforcer: new Enforcer(scratch),
       settleWithin: () => 0,
       givesUpSettles: () => false,
-      printed: options.print,
+      printed: (_lease, stream, bytes) => options.print(stream, bytes),
     };
     this.#store_trouble = new StoreTrouble(clock);
     this.#cancels = new CancelWatch({ store, clock, worker_id, running: this.#running });

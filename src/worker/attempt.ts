@@ -131,9 +131,17 @@ export class Attempt {
     this.settled = this.ended.then((end) => this.#settle(end));
   }
 
-  statistics(): { job: number; attempt: number; last_beat_ms_ago: number } {
+  statistics() {
     const last_beat_ms_ago = Math.round(this.#options.clock.mono_ms() - this.#heartbeat.last_beat_ms);
-    return { job: this.lease.job.id, attempt: this.lease.token, last_beat_ms_ago };
+    const { job, token: attempt, lease_ms } = this.lease;
+    return {
+      job: job.id,
+      attempt,
+      last_beat_ms_ago,
+      lease_ms,
+      last_line: this.#tail.lastLine(),
+      stopping: this.stopping,
+    };
   }
 
   /** It has been told to end, by whomever. */
@@ -362,7 +370,7 @@ export class Attempt {
     const counts = this.#beat === "output" || (this.#beat === "stdout" && stream === "stdout");
     if (counts) this.#heartbeat.beat(this.#lines[stream].count(bytes));
     this.#log.wake();
-    return this.#owner.printed?.(stream, bytes);
+    return this.#owner.printed?.(this.lease, stream, bytes);
   }
 
   #stopFor(cause: StopReason["cause"], why: string, grace_ms: number): void {

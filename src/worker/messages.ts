@@ -5,6 +5,7 @@ import { errorText } from "../core/errors.ts";
 import { elapsed } from "../core/history.ts";
 import type { Beat } from "../core/job.ts";
 import { aboutJob, type EventFields, type Level } from "../core/report.ts";
+import type { AttemptEnd } from "../core/transition.ts";
 import { FAILURES_REPORTED } from "../leasing/extender.ts";
 import type { Lease } from "../leasing/lease.ts";
 import type { Release } from "../leasing/manager.ts";
@@ -65,12 +66,12 @@ export function settledText(lease: Lease, release: Release): [Level, string] | n
     case "completed":
       return ["debug", `${job}: completed`];
     case "failed":
-      return ["warn", `${job}: failed for good: ${result.error}`];
+      return ["warn", `${job}: failed for good: ${result.error}${lastLine(ended)}`];
     case "cancelled":
       return ["info", `${job}: cancelled`];
     case "scheduled": {
       const pause = formatDuration(Math.max(0, state.run_at_ms - release.decided_at_ms));
-      return ["warn", `${job}: attempt ${lease.token} failed: ${ended?.error}; again in ${pause}`];
+      return ["warn", `${job}: attempt ${lease.token} failed: ${ended?.error}${lastLine(ended)}; again in ${pause}`];
     }
     default:
       // What was only acquired ahead is nothing that happened to it.
@@ -110,3 +111,15 @@ export function workerEvent(
 }
 
 type LoggedEvent = [Level, string, EventFields];
+
+/** What a program that failed said last is most often why; a stop of ours has it in its reason already. */
+function lastLine(ended: AttemptEnd): string {
+  const { cause, last_line } = ended;
+  return (cause === "exit" || cause === "signal") && last_line !== null ? ` (${outputText(last_line)})` : "";
+}
+
+const LONGEST_LINE = 200;
+
+function outputText(line: string): string {
+  return line.length > LONGEST_LINE ? `${line.slice(0, LONGEST_LINE)}…` : line;
+}

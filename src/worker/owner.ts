@@ -1,5 +1,6 @@
 /** The worker, as its attempts see it, and what is left of it at its end. */
 
+import type { Lease } from "../leasing/lease.ts";
 import type { LeaseManager } from "../leasing/manager.ts";
 import type { Stream } from "../platform/platform.ts";
 import type { Enforcer } from "../runner/enforcer.ts";
@@ -20,7 +21,7 @@ export interface AttemptOwner {
   /** A settle that can't be written is given up at once. */
   givesUpSettles(): boolean;
   /** Also told what the job prints; a promise holds back the job until it is settled. */
-  printed?(stream: Stream, bytes: Uint8Array): void | Promise<void>;
+  printed?(lease: Lease, stream: Stream, bytes: Uint8Array): void | Promise<void>;
 }
 
 /** The end of what a worker had made for its attempts: it has done its work, and ends well whatever can't be removed. */

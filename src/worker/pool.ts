@@ -60,6 +60,8 @@ export interface WorkerPoolOptions extends Served, AttemptOptions {
   /** The machine's own, unless a test has another. */
   machine_time?: () => MachineTime;
   onSettled?: (lease: Lease, release: Release) => void;
+  /** What jobs print, as it comes; a promise holds back the job until it is settled. */
+  onPrinted?: AttemptOwner["printed"];
 }
 
 /** How soon a worker that died on this machine is noticed. */
@@ -133,6 +135,7 @@ export class WorkerPool {
       enforcer: new Enforcer(scratch),
       settleWithin: () => this.#acquire_ahead.settle_within_ms,
       givesUpSettles: () => this.#drain_over,
+      ...(options.onPrinted === undefined ? {} : { printed: options.onPrinted }),
     };
     this.#settles = new InFlightSettles(report);
     this.#acquire_ahead = new AcquireAhead(clock, (lease) => this.#giveBack(lease));

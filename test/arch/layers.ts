@@ -34,7 +34,7 @@ const MAY_IMPORT = {
   // What runs in a browser: an island that knows the server by what it answers.
   "observe/dashboard/pages": [],
   // What commands have in common: grammar, settings, the terminal, signals.
-  cli: ["core", "platform", "store/store.ts", "leasing", "runner", "worker", "lookup", "view", "config"],
+  cli: ["core", "platform", "store/store.ts", "leasing", "runner", "worker", "foreground", "lookup", "view", "config"],
   commands: [
     "core",
     "platform",

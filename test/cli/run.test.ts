@@ -86,7 +86,7 @@ describe("a run", () => {
     const script = 'echo $LEASE_ATTEMPT; echo note >&2; [ "$LEASE_ATTEMPT" = 3 ]';
     const end = await run(site, "--retries", "5", "--backoff", "20ms", "-c", script);
     expect(end).toMatchObject({ code: 0, stdout: "1\n2\n3\n" });
-    expect(end.stderr).toMatch(/job 2: attempt 1 failed: exit code 1; again in \d+ms/);
+    expect(end.stderr).toMatch(/job 2: attempt 1 failed: exit code 1 \(note\); again in \d+ms/);
     const { history } = await site.job(2);
     expect(new Set(history.map(({ worker }) => worker)).size).toBe(1);
   });

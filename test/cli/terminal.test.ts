@@ -57,16 +57,17 @@ describe("colour", () => {
 describe("a line that is redrawn", () => {
   test("shows how far a worker is, in a terminal that can do it and in no other", async () => {
     const place = newPlace();
-    const erase = `\r${ESCAPE}[2K`;
+    const up = `\r${ESCAPE}[1A`;
     const work = async (env: Record<string, string>) => {
       // Longer than the line takes to appear.
       await place.enqueue("--", "sleep", "0.6");
       return (await inTerminal(place, ["worker", "--until-empty"], { env })).screen;
     };
-    expect(await work({})).toContain(erase);
+    expect(await work({})).toContain(up);
     const uncoloured = await work({ NO_COLOR: "1" });
-    expect(uncoloured).toContain(erase);
-    expect(uncoloured.replaceAll(erase, "")).not.toContain(ESCAPE);
+    expect(uncoloured).toContain(up);
+    // All that is left are moves, and no colours.
+    expect(uncoloured.match(new RegExp(`${ESCAPE}\\[[\\d;]*m`, "g"))).toBeNull();
     expect(await work({ TERM: "dumb" })).not.toContain(ESCAPE);
   });
 });
@@ -270,9 +271,14 @@ describe("a reader that went away", () => {
 
   test("and standard streams that are closed from the start harm nothing", async () => {
     const own = newPlace();
-    const script =
-      '"$0" enqueue -- true >&-; "$0" enqueue -- true 2>&-; "$0" enqueue -- true <&-; "$0" enqueue -- true <&- >&- 2>&-';
-    expect((await run(["sh", "-c", script, LEASE], { cwd: own.folder, env: own.env })).code).toBe(0);
+    const closed = [">&-", "2>&-", "<&-", "<&- >&- 2>&-"];
+    const codes = [];
+    for (const how of closed) {
+      const line = `"$0" enqueue -- true ${how}`;
+      codes.push((await run(["sh", "-c", line, LEASE], { cwd: own.folder, env: own.env })).code);
+    }
+    // Whoever could not be told the id must not think that all is well.
+    expect(codes).toEqual([125, 0, 0, 125]);
     expect(own.rows("SELECT count(*) AS jobs FROM jobs")).toEqual([{ jobs: 4 }]);
     expect(own.rows("PRAGMA integrity_check")).toEqual([{ integrity_check: "ok" }]);
   });

@@ -298,6 +298,8 @@ describe("a job", () => {
       LEASE_STORE_ID: expect.stringMatching(/^[0-9a-f-]{36}$/),
       LEASE_WORKER_ID: expect.stringMatching(/^[^.]+\.\d+\.\w+$/),
       LEASE_OUTPUT: expect.stringMatching(/^\//),
+      LEASE_INTERVAL: "30000ms",
+      LEASE_EXTENSION: "300000ms",
     };
     expect(first).toEqual({
       ...usual,
@@ -361,7 +363,11 @@ describe("what a worker says", () => {
     const event = (level: string, text: string) =>
       expect.stringMatching(new RegExp(`^\\d{4}-\\d\\d-\\d\\dT[\\d:.]+Z ${level} +${text}`));
     expect(lines).toEqual([
+      event("info", "job 1: started$"),
       event("warn", "job 1: attempt 1 failed: exit code 1; again in"),
+      event("info", "job 2: started$"),
+      event("info", "job 2: completed$"),
+      event("info", "job 1: started$"),
       event("warn", "job 1: failed for good: exit code 1$"),
       expect.stringMatching(/^1 done, 1 failed in \d+ms$/),
     ]);
