@@ -1,6 +1,7 @@
 /** Failure hooks as the README has them, with a receiver that is down for a while, and workers that die. */
 
 import { describe, expect } from "bun:test";
+import { chmodSync } from "node:fs";
 import { scenario } from "../support/process.ts";
 import type { Site } from "../support/process.ts";
 
@@ -75,6 +76,39 @@ describe("a job with --on-failed", () => {
     } finally {
       await hook.close();
     }
+  });
+
+  scenario("pings a health check with its log, by the variables that it took along", async (site) => {
+    const hook = await receiver();
+    hook.open();
+    try {
+      const line = `curl -fsS "${hook.url}/$UUID/fail" --data-binary @-`;
+      await site.run([
+        "enqueue",
+        "--retries",
+        "0",
+        "--env",
+        "UUID=6c1f",
+        "--on-failed",
+        line,
+        "-c",
+        "echo one; exit 7",
+      ]);
+      expect((await site.worker("--until-empty").ended).code).toBe(1);
+      expect(hook.received).toEqual([{ path: "/6c1f/fail", body: "one\n" }]);
+    } finally {
+      await hook.close();
+    }
+  });
+
+  scenario("sends mail, and again when that could not be handed over", async (site) => {
+    const mail = site.path("mail");
+    await Bun.write(mail, '#!/bin/sh\n[ -e up ] || { touch up; exit 1; }\necho "$@" > sent; cat >> sent\n');
+    chmodSync(mail, 0o755);
+    const line = './mail -s "job $LEASE_FAILED_JOB: $LEASE_FAILED_ERROR" ops@example.com';
+    await site.run(["enqueue", "--retries", "0", "--on-failed", line, "-c", "echo one; exit 7"]);
+    await site.worker("--until-empty").ended;
+    expect(site.lines("sent")).toEqual(["-s job 1: exit code 7 ops@example.com", "one"]);
   });
 
   scenario("has its hook queued once when its workers die until it is given up", async (site) => {

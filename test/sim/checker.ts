@@ -97,7 +97,8 @@ export class Checker {
       if (live && job.key !== null && keys.has(job.key)) object(10, `key ${job.key} has two live jobs after ${verb}`);
       if (live && job.key !== null) keys.add(job.key);
       if (was === undefined) {
-        if (verb !== "enqueue" && verb !== "fire") object(2, `${verb} made job ${id}`);
+        if (verb === "settle" || verb === "recover") this.#hooked(verb, job, before, after);
+        else if (verb !== "enqueue" && verb !== "fire") object(2, `${verb} made job ${id}`);
         continue;
       }
       const [ran, runs] = [was.state.name === "running", job.state.name === "running"];
@@ -107,8 +108,24 @@ export class Checker {
       if (!ran && runs && verb !== "acquire") object(4, `${verb} made job ${id} run`);
       const waited = was.state.name === "blocked" || (verb === "retry" && isFinished(was.state));
       if (waited && live && job.state.name !== "blocked") this.#mustBeFree(verb, id, after);
+      if (verb === "edit" && ran && !isDeepStrictEqual(was, job)) object(5, `edit changed job ${id}, which runs`);
+      if (ran && job.state.name === "failed" && job.settings.on_failed !== null && job.settings.hook === null) {
+        const made = [...after.values()].filter(({ settings }) => isAbout(settings, job));
+        if (made.length !== 1) object(2, `job ${id} failed for good, and has ${made.length} hooks`);
+      }
       if (ran && !runs && verb !== "settle" && verb !== "recover") object(6, `${verb} ended the attempt of job ${id}`);
     }
+  }
+
+  /** What a failure for good has queued. */
+  #hooked(verb: string, { id, settings }: Job, before: Jobs, after: Jobs): void {
+    const failed = settings.hook === null ? undefined : after.get(settings.hook.job);
+    if (failed === undefined || failed.settings.hook !== null) return object(2, `${verb} made job ${id}`);
+    if (failed.state.name !== "failed" || before.get(failed.id)!.state.name !== "running") {
+      object(2, `${verb} made hook ${id} of job ${failed.id}, which is ${failed.state.name}`);
+    }
+    this.note("hook queued");
+    this.#know(id, settings.retries, new Map());
   }
 
   #enqueued({ before, after }: Write, jobs: readonly NewJob[], answers: readonly Contract.Enqueued[]): void {
@@ -312,6 +329,8 @@ export class Checker {
     return this.#known.get(id) ?? object(2, `nobody enqueued job ${id}`);
   }
 }
+
+const isAbout = ({ hook }: Job["settings"], { id, token }: Job) => hook?.job === id && hook.attempt === token;
 
 function parentsOf({ after, after_any, after_failed }: NewJob): ReadonlyMap<number, readonly string[]> {
   return new Map<number, readonly string[]>([

@@ -153,6 +153,26 @@ describe("a simulation of something broken fails", () => {
   );
 
   objects(
+    "a failure whose hook is lost, or there twice",
+    broken((store) => ({
+      settle: (requests) => store.settle(requests.map((request) => ({ ...request, hook: null }))),
+    })),
+    /^\(2\) job \d+ failed for good, and has 0 hooks/,
+  );
+
+  objects(
+    "an edit of a job that runs",
+    broken((store) => ({
+      edit: async (ids, changes) => {
+        for (const id of ids)
+          behindItsBack(store, "UPDATE jobs SET priority = 9 WHERE id = ?1 AND state = 'running'", id);
+        return store.edit(ids, changes);
+      },
+    })),
+    /^\(5\) edit changed job/,
+  );
+
+  objects(
     "a retried job that does not wait for its parents",
     broken((store) => ({
       retry: async (ids) => {

@@ -20,6 +20,7 @@ const WRITES: ReadonlySet<string> = new Set([
   "recover",
   "cancel",
   "retry",
+  "edit",
   "saveWorker",
   "buryWorker",
   "noteRecovery",

@@ -67,6 +67,9 @@ describe("whatever goes wrong with workers, sweeps, clocks and the store", () =>
       "fired",
       "ended before the cancel",
       "gave up what waited",
+      "hook queued",
+      "edit changed",
+      "edit not_waiting",
     ];
     expect(wanted.filter((what) => (seen[what] ?? 0) === 0)).toEqual([]);
   });

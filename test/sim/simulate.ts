@@ -2,6 +2,7 @@
 
 import { JUMP_TRUST_MS } from "../../src/core/clock.ts";
 import { CAUSES, isFinished } from "../../src/core/job.ts";
+import type { EditAnswer } from "../../src/store/queries.ts";
 import type { JobOverrides } from "../support/jobs.ts";
 import { newJob } from "../support/jobs.ts";
 import { object } from "./checker.ts";
@@ -23,6 +24,7 @@ const WEIGHTS = {
   cancel: 3,
   cancelLate: 2,
   retry: 4,
+  edit: 3,
   freeze: 4,
   thaw: 4,
   hang: 3,
@@ -82,6 +84,8 @@ async function act(world: World, action: keyof typeof WEIGHTS): Promise<void> {
   const frozen = living.filter(({ worker }) => !worker.alive);
   const any = frozen.length > 0 && chance.of(0.6) ? chance.pick(frozen) : task;
   const ids = [...world.recorder.jobs.keys()];
+  const noteEdits = (answers: EditAnswer[]) =>
+    answers.forEach(({ status }) => world.recorder.checker.note(`edit ${status}`));
   const actions: Record<keyof typeof WEIGHTS, () => unknown> = {
     enqueue: () => store.enqueue(Array.from({ length: chance.between(1, 3) }, () => newJob(anyJob(world)))),
     acquire: () => {
@@ -113,6 +117,11 @@ async function act(world: World, action: keyof typeof WEIGHTS): Promise<void> {
       const some = ids.filter(() => chance.of(0.3));
       return ids.length > 0 ? store.retry([...new Set([chance.pick(ids), ...some.toReversed()])]) : null;
     },
+    edit: () => {
+      const priority = chance.between(0, 3);
+      const when = chance.of(0.5) ? { when: { run_at_ms: null, delay_ms: chance.between(0, 5_000) } } : {};
+      return ids.length > 0 ? store.edit([chance.pick(ids)], { priority, ...when }).then(noteEdits) : null;
+    },
     freeze: () => freeze(world, alive),
     hang: () => hang(world, alive),
     thaw: () => world.workers.forEach(({ process }) => process.thaw()),
@@ -138,7 +147,11 @@ function anyJob({ chance, recorder }: World): JobOverrides {
     limits: chance.of(0.3) ? ["x"] : [],
     needs: chance.of(0.2) ? { gpu: chance.between(1, 2) } : {},
     delay_ms: chance.of(0.2) ? chance.between(1, 5_000) : 0,
-    settings: { retries: chance.between(0, 3), lease_ms: chance.of(0.2) ? 4_000 : null },
+    settings: {
+      on_failed: chance.of(0.3) ? "tell" : null,
+      retries: chance.between(0, 3),
+      lease_ms: chance.of(0.2) ? 4_000 : null,
+    },
   };
 }
 
