@@ -153,6 +153,8 @@ export const IN_A_JOB = {
     ["LEASE_ATTEMPT", "which run of the job this is, from 1"],
     ["LEASE_TOKEN", "the fence: higher with every run"],
     ["LEASE_CHECKPOINT", "what the job's last lease checkpoint said"],
+    ["LEASE_ARRAY_INDEX", "which number of an --array it is"],
+    ["LEASE_FAILED_JOB", "of an --on-failed: what failed; also LEASE_FAILED_ATTEMPT, _CAUSE, _ERROR, _LAST_LINES"],
     ["LEASE_OUTPUT", "a file; what the job writes there is its result"],
     ["LEASE_STORE", "where lease beat and lease checkpoint write; also LEASE_WORKER_ID"],
     ["LEASE_INTERVAL", "at most one extension of its lease per; LEASE_EXTENSION is what a beat adds"],

@@ -6,7 +6,9 @@
  * columns never depend on what is in the list, and `cut -f1` is a list of ids.
  */
 
-import { isFinished, retriesLeft, shownState, type Job } from "../core/job.ts";
+import { formatDuration, parseDuration } from "../core/duration.ts";
+import { JOB_FIELD_NAMES, jobField } from "../core/job_fields.ts";
+import { isFinished, retriesLeft, shownState, type Job, type JobSettings } from "../core/job.ts";
 import type { AttemptRecord, Checkpoint, RecoveryTotals } from "../core/records.ts";
 import { haveTexts, needTexts } from "../core/resources.ts";
 import type { JobPage } from "./job.ts";
@@ -151,10 +153,27 @@ function minutesSince(at_ms: number | null, now_ms: number): number | null {
   return at_ms === null ? null : Math.round(Math.max(0, now_ms - at_ms) / 600) / 100;
 }
 
-type Detail = Pick<JobPage, "reason" | "learned" | "attempts" | "checkpoints" | "show_env">;
+type Detail = Pick<JobPage, "parents" | "reason" | "learned" | "attempts" | "checkpoints" | "show_env">;
 
 function extensionNames({ attempts, failures, refusals }: AttemptRecord["extensions"]) {
   return { extensions: attempts, extension_failures: failures, extension_refusals: refusals };
+}
+
+/** By the names by which they are asked for, times as text. */
+function settingsJson(settings: JobSettings): Record<string, unknown> {
+  const told: Record<string, unknown> = {};
+  for (const name of JOB_FIELD_NAMES) {
+    const { setting } = jobField(name);
+    if (setting === undefined) continue;
+    const value = settings[setting.name];
+    told[name] = typeof value === "number" && setting.name.endsWith("_ms") ? exactDuration(value) : value;
+  }
+  return { ...told, hook: settings.hook, aged: settings.aged };
+}
+
+function exactDuration(ms: number): string {
+  const text = formatDuration(ms);
+  return parseDuration(text, "a setting") === ms ? text : `${ms}ms`;
 }
 
 /** Of all attempts together. */
@@ -169,12 +188,15 @@ export function extensionsOf(attempts: readonly AttemptRecord[]): AttemptRecord[
 }
 
 /** What `inspect ID --json` prints. */
-export function jobDetailJson(job: Job, { reason, learned, attempts, checkpoints, show_env }: Detail) {
+export function jobDetailJson(job: Job, page: Detail) {
+  const { reason, learned, attempts, checkpoints, parents, show_env } = page;
   const { runs, gap_ms, lease_ms } = learned ?? {};
   return {
     ...jobJson(job, reason),
     ...(show_env ? { env: job.env } : {}),
     ...(learned === null ? {} : { learned: { runs, gap_ms, lease_ms } }),
+    settings: settingsJson(job.settings),
+    depends_on: parents.map(({ id, state }) => ({ id, state })),
     ...extensionNames(extensionsOf(attempts)),
     history: attempts.map(attemptJson),
     checkpoints: checkpoints.map(checkpointJson),

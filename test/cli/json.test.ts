@@ -7,7 +7,7 @@ const newPlace = usePlaces();
 
 const JOB =
   `schema id state queue task key priority argv input cwd retries attempts retries_left token holder expires_at
-  last_beat_at progress message exit_code cause error output reason created_at run_at started_at finished_at`.split(
+  last_beat_at progress message exit_code cause error output reason created_at run_at started_at finished_at limit need`.split(
     /\s+/,
   );
 const ATTEMPT =
@@ -25,6 +25,8 @@ describe("a job", () => {
     const job = parse((await place.lease("inspect", "1", "--json")).stdout);
     expect(Object.keys(job)).toEqual([
       ...JOB,
+      "settings",
+      "depends_on",
       "extensions",
       "extension_failures",
       "extension_refusals",
@@ -60,6 +62,10 @@ describe("a job", () => {
       run_at: expect.stringMatching(RFC_3339),
       started_at: null,
       finished_at: null,
+      limit: expect.anything(),
+      need: expect.anything(),
+      settings: expect.objectContaining({ retries: 3, lease: null, on_failed: null }),
+      depends_on: [],
       extensions: 0,
       extension_failures: 0,
       extension_refusals: 0,
@@ -77,6 +83,8 @@ describe("a job", () => {
     const running = parse((await place.lease("logs", "1", "--stream", "stderr")).stdout);
     expect(Object.keys(running)).toEqual([
       ...JOB,
+      "settings",
+      "depends_on",
       "extensions",
       "extension_failures",
       "extension_refusals",
@@ -98,6 +106,8 @@ describe("a job", () => {
     const ended = parse((await place.lease("inspect", "1", "--json")).stdout);
     expect(Object.keys(ended)).toEqual([
       ...JOB,
+      "settings",
+      "depends_on",
       "extensions",
       "extension_failures",
       "extension_refusals",
@@ -218,7 +228,7 @@ describe("the overview", () => {
     const [worker] = overview["workers"] as Record<string, unknown>[];
     expect(Object.keys(worker ?? {})).toEqual(
       `id name state host pid version queues task slots slots_idle slots_processing slots_draining slots_stopped completed failed
-        current started_at seen_at stopped_at`.split(/\s+/),
+        current started_at seen_at stopped_at have`.split(/\s+/),
     );
     expect(worker).toMatchObject({ queues: null, state: "stopped" });
   });

@@ -86,7 +86,14 @@ describe("around a job", () => {
     });
   });
 
-  const details = { reason: "x", learned: null, attempts: [attempt()], checkpoints: [checkpoint()], show_env: false };
+  const details = {
+    reason: "x",
+    learned: null,
+    parents: [],
+    attempts: [attempt()],
+    checkpoints: [checkpoint()],
+    show_env: false,
+  };
 
   test("an error checkpoint is told as JSON, with times as everywhere", () => {
     const text = JSON.stringify({ cause: "expired", retry_count: 2, granted_at_ms: now_ms, expires_at_ms: null });
@@ -100,9 +107,24 @@ describe("around a job", () => {
     expect(checkpointJson(checkpoint({ kind: "progress", text })).error).toBeNull();
   });
 
+  test("the settings of a job are told by the names by which they are asked for", () => {
+    const own = { lease_ms: 90_000, timeout_ms: 1_234, grace_ms: "never" as const, on_failed: "x" };
+    const job = { ...running(), settings: { ...running().settings, ...own } };
+    const { settings } = jobDetailJson(job, details);
+    expect(settings).toMatchObject({
+      lease: "1m30s",
+      timeout: "1234ms",
+      grace: "never",
+      on_failed: "x",
+      extension: null,
+    });
+  });
+
   test("the details of a job are the job with its history and checkpoints", () => {
     const json = jobDetailJson(running({ env: { A: "1" } }), details);
-    expect(names(json)).toBe(`${JOB_NAMES} extensions extension_failures extension_refusals history checkpoints`);
+    expect(names(json)).toBe(
+      `${JOB_NAMES} settings depends_on extensions extension_failures extension_refusals history checkpoints`,
+    );
     expect(json).toMatchObject({ reason: "x", history: [{ attempt: 1 }], checkpoints: [{ text: "page 41" }] });
   });
 
