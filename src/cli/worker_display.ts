@@ -45,6 +45,8 @@ export class WorkerDisplay {
   #drawing = false;
   /** What was said last about paused queues. */
   #said = "";
+  /** Limits and needs that were told of; once is enough, they come and go. */
+  readonly #told = new Set<string>();
 
   constructor(watched: Watched) {
     this.#watched = watched;
@@ -147,8 +149,9 @@ export class WorkerDisplay {
       this.#report("warn", `${jobs} left in paused queues and nothing runs: \`lease resume ${paused}\` lets it go on`);
     }
     const bound = paused === "" && running === 0 && left > 0 ? await this.#whatBounds() : "";
-    if (bound !== "" && bound !== this.#said) this.#report("warn", `nothing runs: ${bound}`);
-    this.#said = paused + bound;
+    if (bound !== "" && !this.#told.has(bound)) this.#report("warn", `nothing runs: ${bound}`);
+    this.#told.add(bound);
+    this.#said = paused;
   }
 
   /** The limit or need that the next job waits for, in words; empty: none. */
@@ -159,7 +162,8 @@ export class WorkerDisplay {
     if (job === undefined || (job.limits.length === 0 && Object.keys(job.needs).length === 0)) return "";
     const now_ms = await store.now();
     const { reason } = await around(store, [job], now_ms);
-    return `job ${job.id} waits, ${reason(job, now_ms)}`;
+    // When it goes on by itself changes from look to look.
+    return `jobs wait, ${reason(job, now_ms)?.replace(/, next .*/, "")}`;
   }
 
   async #progress(): Promise<WorkProgress> {

@@ -73,6 +73,26 @@ describe("lease schedule", () => {
     expect(made - before).toBe(fired[0]?.n ?? 0);
   });
 
+  test("goes along with limits and what jobs need when a store is copied", async () => {
+    const p = place();
+    await p.lease("schedule", "nightly", "--cron", "0 3 * * *", "--limit", "x", "--need", "gpu", "--", "true");
+    await p.lease("limit", "x", "3", "--rate", "10/1m");
+    await p.lease("schedule", "nightly", "--now");
+    const to = join(p.folder, "other.db");
+    expect((await p.lease("copy", "--to", to)).code).toBe(0);
+    for (const words of [
+      ["schedule", "--json"],
+      ["limit", "--json"],
+      ["inspect", "jobs", "--json"],
+    ]) {
+      const [here, there] = [await p.lease(...words), await p.lease(...words, "--store", to)];
+      expect(there).toEqual(here);
+      expect(here.stdout).not.toBe("");
+    }
+    const { limit, need } = JSON.parse((await p.lease("inspect", "1", "--json", "--store", to)).stdout) as never;
+    expect({ limit, need } as unknown).toEqual({ limit: ["x"], need: ["gpu"] });
+  });
+
   test("refuses what can't be a schedule, with the field", async () => {
     const p = place();
     const set = (...args: string[]) => p.lease("schedule", "x", ...args, "--", "true");
