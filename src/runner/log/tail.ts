@@ -38,9 +38,11 @@ export class LineCounter {
   }
 }
 
+const NOTHING = new Uint8Array(0);
+
 /** The newest few kilobytes of what was printed, for "last line" and the audit trail. */
 export class Tail {
-  #buffer = new Uint8Array(FIRST_TAIL_BYTES);
+  #buffer = NOTHING;
   #size = 0;
 
   add(piece: Uint8Array): void {
@@ -57,7 +59,8 @@ export class Tail {
   /** Grows up to twice what is kept, so that the old half is given up only now and then, and without any garbage. */
   #makeRoom(bytes: number): void {
     const kept = Math.min(this.#size, Math.max(0, TAIL_BYTES - bytes));
-    const wanted = Math.min(2 * TAIL_BYTES, Math.max(2 * this.#buffer.length, this.#size + bytes));
+    const least = Math.max(FIRST_TAIL_BYTES, this.#size + bytes);
+    const wanted = Math.min(2 * TAIL_BYTES, Math.max(2 * this.#buffer.length, least));
     if (this.#buffer.length < wanted) {
       const grown = new Uint8Array(wanted);
       grown.set(this.#buffer.subarray(0, this.#size));
@@ -74,6 +77,8 @@ export class Tail {
 
   /** The last `most` lines that say something, oldest first. */
   lines(most: number): string[] {
+    // Many jobs are over before they have said anything.
+    if (this.#size === 0) return [];
     const lines = new TextDecoder()
       .decode(this.#buffer.subarray(Math.max(0, this.#size - TAIL_BYTES), this.#size))
       .split(/[\r\n]+/);

@@ -16,6 +16,7 @@ import type { Database } from "./open.ts";
 
 const INSERT = "INSERT INTO dependencies (job_id, parent_id, kind) VALUES (?1, ?2, ?3)";
 const OF_TASK = "SELECT id FROM jobs WHERE task = ?1 AND id <> ?2 ORDER BY id";
+const ANY_CHILD = "SELECT 1 AS found FROM dependencies WHERE parent_id = ?1 LIMIT 1";
 const CHILDREN = `SELECT job_id, kind FROM dependencies WHERE parent_id = ?1 AND job_id > ?2 ORDER BY job_id LIMIT ?3`;
 const UNBLOCK = `UPDATE jobs SET state = iif(run_at_ms > ?2, 'scheduled', 'pending')
   WHERE id = ?1 AND state = 'blocked' AND NOT EXISTS (
@@ -73,6 +74,8 @@ interface Parent {
 
 /** To be called in the transaction in which `ended` did. */
 export function freeChildren(db: Database, ended: number, now_ms: number): void {
+  // Most have none, and to be told so takes a sixth of the time that it takes to be given no rows.
+  if (db.sql(ANY_CHILD).get(ended) === null) return;
   tell(db, [{ id: ended, behind: 0 }], now_ms);
 }
 
