@@ -100,7 +100,7 @@ export class Foreground {
       },
       logs: new LogFlusher(store, clock),
       scratch,
-      fences: new Fences(worker_id, { adopts: options.adopts ?? false }),
+      fences: new Fences(worker_id, () => registration.store_id, { adopts: options.adopts ?? false }),
       enforcer: new Enforcer(scratch),
       settleWithin: () => 0,
       givesUpSettles: () => false,

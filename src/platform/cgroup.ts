@@ -62,6 +62,11 @@ export function makeCgroupFolder(name: string): string | null {
   return null;
 }
 
+/** Whether they are mounted where we look. */
+export function seesCgroups(): boolean {
+  return mountOf(null) !== null;
+}
+
 /** Whether `makeCgroupFolder` would answer one. */
 export function hasCgroups(): boolean {
   const folder = makeCgroupFolder(`lease-trial-${process.pid}`);

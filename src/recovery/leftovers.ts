@@ -22,6 +22,7 @@ import {
   isPopulated,
   killCgroup,
   removeCgroup,
+  seesCgroups,
 } from "../platform/cgroup.ts";
 import {
   bootId,
@@ -43,8 +44,6 @@ export interface Leftovers {
   before_token: number;
   /** What the store says that it was. Null when the worker died before it could note it. */
   process: ProcessIdentity | null;
-  /** The worker that held it, where that is said to be dead: all that is in its control groups is nobody's. */
-  dead_worker?: string | null;
 }
 
 export interface Cleared {
@@ -144,13 +143,18 @@ export class LeftoverSearch {
   }
 
   find(leftovers: Leftovers): Found {
-    const { cgroups, leaders } = this.#confirmedOf(leftovers);
-    const own = [...leaders.filter(isProvenAlive), ...this.#markedOf(leftovers).map(identify)];
+    const { cgroups, leaders, left } = this.#confirmedOf(leftovers);
+    const own = [...[...leaders, ...left].filter(isProvenAlive), ...this.#markedOf(leftovers).map(identify)];
     const sessions = leaders.filter(({ boot_id }) => boot_id === bootId()).map(({ pid }) => pid);
     return {
       cgroups: [...new Set([...this.#cgroupsOf(leftovers), ...cgroups])].filter(isPopulated),
       processes: own.length + sessions.length === 0 ? own : withRelatives(own, sessions),
     };
+  }
+
+  /** It ran in a control group that can't be seen from here, though somebody here will see to it by its deadline. */
+  isOutOfSight(leftovers: Leftovers): boolean {
+    return !seesCgroups() && this.#confirmedOf(leftovers).cgroups.length > 0;
   }
 
   /**
@@ -200,22 +204,23 @@ export class LeftoverSearch {
   }
 
   /** What its worker told the enforcer about the job. */
-  #confirmedOf({ job, before_token }: Leftovers): { cgroups: string[]; leaders: ProcessIdentity[] } {
+  #confirmedOf({ job, before_token }: Leftovers) {
     this.#confirmed ??= scratchFolders(this.#store_url).flatMap(confirmedIn);
-    const culprits = this.#confirmed
-      .filter(({ name }) => this.#names(name, job, before_token))
-      .map(({ culprit }) => culprit);
+    const own = this.#confirmed.filter(({ name }) => this.#names(name, job, before_token));
+    const culprits = own.map(({ culprit }) => culprit);
     return {
       cgroups: culprits.flatMap((culprit) => ("cgroup" in culprit ? [culprit.cgroup] : [])).filter(isFence),
       leaders: culprits.flatMap((culprit) => ("leader" in culprit ? [culprit.leader] : [])),
+      left: own.flatMap(({ left }) => left),
     };
   }
 
-  #cgroupsOf({ job, before_token, dead_worker = null }: Leftovers): string[] {
+  #cgroupsOf({ job, before_token }: Leftovers): string[] {
     this.#folders ??= cgroupFolders(FOLDER_PREFIX);
     return this.#folders.flatMap((folder) => {
+      // Whoever recovered its jobs may not have seen what they left: in the groups of a dead worker all is nobody's.
       const owner = ownerOf(basename(folder));
-      const is_dead = owner !== null && owner.dead && owner.worker_id === dead_worker;
+      const is_dead = owner?.dead === true && owner.store_id === this.#store_id;
       return cgroupsIn(folder).filter((cgroup) => {
         const name = basename(cgroup);
         return name.startsWith(`${LEFT}.`) ? this.#names(name, job, before_token) : is_dead;

@@ -62,6 +62,8 @@ export class RecoverySweep {
   };
   #loops: Loop[] = [];
   readonly #trouble: RepeatedTrouble;
+  /** Workers of whose jobs something can't be seen from here. */
+  readonly #left_to_others = new Set<string>();
   /** What is said once, however often it is found. */
   readonly #told = new Set<string>();
 
@@ -162,7 +164,8 @@ export class RecoverySweep {
       if (last === undefined || page.length < SWEEP_PAGE) break;
       after = { expires_at_ms: last.expires_at_ms, id: last.job.id };
     }
-    for (const worker of dead) {
+    const here = dead.filter(({ id }) => !this.#left_to_others.delete(id));
+    for (const worker of here) {
       removeBelongings(this.#options.store_url, worker.id);
       // Any number may find it at once; one of them says so.
       if (await store.buryWorker(worker.id)) this.#options.report("warn", `worker ${worker.id} died without a word`);
@@ -181,6 +184,10 @@ export class RecoverySweep {
     const search = new LeftoverSearch(await this.#options.store.storeId(), this.#options.store_url);
     for (const lease of page) {
       try {
+        if (isLeftToOthers(lease, search, now_ms)) {
+          this.#left_to_others.add(lease.attempt.worker);
+          continue;
+        }
         counts.orphans_killed += await this.#clear(lease, search);
         const request = this.#decide(lease, now_ms, checkpoints);
         if (request !== null) requests.push(request);
@@ -276,10 +283,15 @@ export class RecoverySweep {
 }
 
 /** Of a job that ran on this machine. */
-export function leftoversOf({ job, attempt, holder_dead }: ExpiredLease): Leftovers | null {
+export function leftoversOf({ job, attempt }: ExpiredLease): Leftovers | null {
   if (attempt.host !== host) return null;
-  const dead_worker = holder_dead ? attempt.worker : null;
-  return { job: job.id, before_token: job.token + 1, process: attempt.process, dead_worker };
+  return { job: job.id, before_token: job.token + 1, process: attempt.process };
+}
+
+/** Until its lease is over: then the enforcer of its worker has killed it. */
+function isLeftToOthers(lease: ExpiredLease, search: LeftoverSearch, now_ms: number): boolean {
+  const leftovers = leftoversOf(lease);
+  return leftovers !== null && lease.holder_dead && now_ms <= lease.expires_at_ms && search.isOutOfSight(leftovers);
 }
 
 function isToBeCancelled({ job: { state } }: ExpiredLease): boolean {

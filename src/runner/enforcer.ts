@@ -9,7 +9,19 @@
  * for proof of what belongs to the job, as it is written by nobody but us; that is why it also names the boot.
  */
 
-import { closeSync, lstatSync, mkdirSync, openSync, readdirSync, readFileSync, unlinkSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  unlinkSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import { platform } from "#platform";
@@ -35,7 +47,12 @@ is_alive() {
 enforce() {
   case $1 in
   cgroup) echo 1 >"$2/cgroup.kill" ;;
-  group) [ "$2" -gt 1 ] && is_alive "$2" "$3" && [ "$group" = "$2" ] && kill -s KILL -- "-$2" ;;
+  group)
+    [ "$2" -gt 1 ] && is_alive "$2" "$3" && [ "$group" = "$2" ] && kill -s KILL -- "-$2"
+    while read -r pid start; do
+      [ "$pid" -gt 1 ] && is_alive "$pid" "$start" && kill -s KILL "$pid"
+    done <"../$4.$5"
+    ;;
   esac
 } 2>/dev/null
 while :; do
@@ -48,7 +65,7 @@ while :; do
     read -r deadline kind start boot what 2>/dev/null <"$file" || continue
     left=$((deadline - now))
     if [ $left -le 0 ]; then
-      enforce "$kind" "$what" "$start"
+      enforce "$kind" "$what" "$start" "$file" left
       rm -f "$file"
       continue
     fi
@@ -71,6 +88,12 @@ const WAKE_UP = "SIGWINCH";
 const WIDTH = 16;
 
 const FOLDER = "enforcer";
+
+interface Confirmation {
+  name: string;
+  culprit: Culprit;
+  left: readonly ProcessIdentity[];
+}
 
 interface Confirmed {
   fd: number;
@@ -133,6 +156,20 @@ export class Enforcer {
     if (sooner) void this.#running?.pid.then((pid) => pid !== null && signalGroup(pid, WAKE_UP));
   }
 
+  /** What left the group of that job's program: it is killed with it, by the enforcer or by a sweep. */
+  noteLeft(name: string, left: readonly ProcessIdentity[]): void {
+    try {
+      const path = leftPath(this.#scratch.folder(), name);
+      // Whole or not at all, for whoever reads it meanwhile.
+      writeFileSync(`${path}.new`, left.map(({ pid, pid_started }) => `${pid} ${pid_started}\n`).join(""), {
+        mode: 0o600,
+      });
+      renameSync(`${path}.new`, path);
+    } catch {
+      // No room: they are known to their worker all the same.
+    }
+  }
+
   /** It has ended, or is ours to kill. */
   release(name: string): void {
     const file = this.#files.get(name);
@@ -140,7 +177,9 @@ export class Enforcer {
     this.#files.delete(name);
     closeSync(file.fd);
     try {
-      if (this.#running !== null) unlinkSync(join(this.#running.folder, name));
+      if (this.#running === null) return;
+      unlinkSync(join(this.#running.folder, name));
+      rmSync(leftPath(join(this.#running.folder, ".."), name), { force: true });
     } catch {
       // The enforcer was quicker.
     }
@@ -185,17 +224,35 @@ function groupText({ boot_id, pid, pid_started }: ProcessIdentity): string {
   return `group ${pid_started} ${boot_id} ${pid}`;
 }
 
+/** Beside the folder that the enforcer watches. */
+function leftPath(scratch_folder: string, name: string): string {
+  return join(scratch_folder, `${name}.left`);
+}
+
+/** What left the group of a job's program, as its worker noted it. */
+function leftIn(scratch_folder: string, name: string, boot_id: string): ProcessIdentity[] {
+  try {
+    const lines = readFileSync(leftPath(scratch_folder, name), "utf8")
+      .split("\n")
+      .filter((line) => line !== "");
+    return lines
+      .map((line) => line.split(" ").map(Number))
+      .map(([pid = 0, pid_started = 0]) => ({ boot_id, pid, pid_started }));
+  } catch {
+    return [];
+  }
+}
+
 /** What a worker told the enforcer in its scratch folder, by the names of the jobs. */
-export function confirmedIn(scratch_folder: string): { name: string; culprit: Culprit }[] {
+export function confirmedIn(scratch_folder: string): Confirmation[] {
   const folder = join(scratch_folder, FOLDER);
   try {
-    return readdirSync(folder).flatMap((name): { name: string; culprit: Culprit }[] => {
+    return readdirSync(folder).flatMap((name): Confirmation[] => {
       const [, kind, start, boot_id = "", ...words] = readFileSync(join(folder, name), "utf8").trim().split(" ");
       const what = words.join(" ");
-      if (kind === "cgroup") return [{ name, culprit: { cgroup: what } }];
-      return kind === "group"
-        ? [{ name, culprit: { leader: { boot_id, pid: Number(what), pid_started: Number(start) } } }]
-        : [];
+      if (kind === "cgroup") return [{ name, culprit: { cgroup: what }, left: [] }];
+      const leader = { boot_id, pid: Number(what), pid_started: Number(start) };
+      return kind === "group" ? [{ name, culprit: { leader }, left: leftIn(scratch_folder, name, boot_id) }] : [];
     });
   } catch {
     return [];

@@ -15,7 +15,8 @@
  */
 
 import type { Limits } from "../core/job.ts";
-import type { FenceKind } from "../core/records.ts";
+import { once } from "../core/once.ts";
+import type { FenceKind, ProcessIdentity } from "../core/records.ts";
 import {
   cgroupMembers,
   cpuTime_ms,
@@ -40,8 +41,12 @@ export interface Fence {
   readonly limited: Limited | null;
   /** Processor time that was taken in it, where it is known better than by whoever waits for the program. */
   cpu_ms(): number | null;
-  /** Its program runs, with that environment. */
-  started(leader: number, env: Readonly<Record<string, string>>): void;
+  /** Its program runs, with that environment. What leaves its group is noted, for whoever has to find it later. */
+  started(
+    leader: number,
+    env: Readonly<Record<string, string>>,
+    note?: (left: readonly ProcessIdentity[]) => void,
+  ): void;
   /** Anything of the job runs, wherever it went. */
   lives(leader: number): boolean;
   /** Asks all of it to end. */
@@ -74,9 +79,9 @@ export const FOLDER_PREFIX = "lease-";
 const SEPARATOR = "~";
 
 /** Names the process of the worker too: whether that is dead is for the kernel to say, not for a store. */
-function folderName(worker_id: string): string {
+function folderName(worker_id: string, store_id: string): string {
   const { pid, pid_started } = ownIdentity();
-  return FOLDER_PREFIX + [worker_id, pid, pid_started, namespaces()].join(SEPARATOR);
+  return FOLDER_PREFIX + [worker_id, pid, pid_started, namespaces(), store_id].join(SEPARATOR);
 }
 
 /** Those that numbers of processes and their starts can be compared in; a name has no room for a slash. */
@@ -88,18 +93,18 @@ function namespaces(): string {
     .join(".");
 }
 
-/** The worker whose folder it is, by its name, and whether it is proven dead. */
-export function ownerOf(folder_name: string): { worker_id: string; dead: boolean } | null {
-  const [worker_id = "", pid, started, known] = folder_name.slice(FOLDER_PREFIX.length).split(SEPARATOR);
+/** The worker whose folder it is, by its name, whose jobs it ran, and whether it is proven dead. */
+export function ownerOf(folder_name: string): { worker_id: string; store_id: string; dead: boolean } | null {
+  const [worker_id = "", pid, started, known, store_id = ""] = folder_name.slice(FOLDER_PREFIX.length).split(SEPARATOR);
   if (!folder_name.startsWith(FOLDER_PREFIX) || known === undefined) return null;
   const comparable = known === namespaces();
   const process = { boot_id: bootId(), pid: Number(pid), pid_started: Number(started) };
-  return { worker_id, dead: comparable && isProvenDead(process) };
+  return { worker_id, store_id, dead: comparable && isProvenDead(process) };
 }
 
 /** The fences of one worker. */
 export class Fences {
-  readonly #name: string;
+  readonly #name: () => string;
   /** Undefined before the first job. */
   #folder: string | null | undefined;
   readonly #free: string[] = [];
@@ -112,14 +117,15 @@ export class Fences {
   #made = 0;
 
   /** `adopts`: this process may become the parent of what jobs leave behind; not where it has other children. */
-  constructor(worker_id: string, { adopts = false }: { adopts?: boolean } = {}) {
+  constructor(worker_id: string, store_id: () => string, { adopts = false }: { adopts?: boolean } = {}) {
     this.#adopts = adopts;
-    this.#name = folderName(worker_id);
+    // Known when there is a job to run, and not before.
+    this.#name = once(() => folderName(worker_id, store_id()));
   }
 
   /** Throws where the job asks for a limit that can't be had. */
   take(limits: Limits): Fence {
-    if (this.#folder === undefined) this.#folder = makeCgroupFolder(this.#name);
+    if (this.#folder === undefined) this.#folder = makeCgroupFolder(this.#name());
     const folder = this.#folder;
     if (hasLimits(limits)) return this.#limitedFence(folder, limits);
     if (folder === null) return this.#treeFence();
@@ -132,14 +138,14 @@ export class Fences {
     const name = String(++this.#made);
     const path = folder === null ? null : makeCgroup(folder, name);
     try {
-      const limited = limit(path, `${this.#name}-${name}`, limits);
+      const limited = limit(path, `${this.#name()}-${name}`, limits);
       const fence = folder === null || path === null ? this.#treeFence() : this.#cgroupFence(folder, path);
       return {
         kind: fence.kind,
         cgroup: fence.cgroup,
         limited,
         cpu_ms: () => fence.cpu_ms(),
-        started: (leader, env) => fence.started(leader, env),
+        started: (leader, env, noted) => fence.started(leader, env, noted),
         lives: (leader) => fence.lives(leader),
         ask: (leader) => fence.ask(leader),
         kill: (leader) => fence.kill(leader),

@@ -5,7 +5,7 @@
 
 import { every, isSettledWithin, type Clock } from "../core/clock.ts";
 import { errorText, LeaseError } from "../core/errors.ts";
-import type { FenceKind } from "../core/records.ts";
+import type { FenceKind, ProcessIdentity } from "../core/records.ts";
 import { endOfChild, processText } from "../platform/machine.ts";
 import type { Child, SpawnOptions, Stream } from "../platform/platform.ts";
 import { GROUP_FENCE, type Fence } from "./fence.ts";
@@ -54,6 +54,8 @@ export interface JobRun {
 /** What whoever runs a job tells about it. */
 export interface RunEvents {
   started(pid: number, fence: Pick<Fence, "kind" | "cgroup">): void;
+  /** These have left the group of the program that leads it, where nothing but this tells whose they are. */
+  left?(processes: readonly ProcessIdentity[]): void;
   /** The bytes are only valid during the call; a promise holds back more until it is settled. */
   printed(stream: Stream, bytes: Uint8Array): void | Promise<void>;
   warn(text: string): void;
@@ -141,7 +143,7 @@ export class ProgramRun implements JobRun {
       return startFailure(error);
     }
     this.#child = child;
-    this.#fence.started(child.pid, program.env);
+    this.#fence.started(child.pid, program.env, (left) => this.#events.left?.(left));
     PAUSES.begin();
     if (this.#killed) this.#fence.kill(child.pid);
     else if (this.#stopped) this.#fence.ask(child.pid);

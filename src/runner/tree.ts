@@ -120,6 +120,8 @@ class Tree implements Fence {
   /** By which its processes are known, as long as they keep their environment. */
   mark = "";
   #timer: ReturnType<typeof setTimeout> | undefined;
+  #note: (left: readonly ProcessIdentity[]) => void = () => {};
+  #noted = "";
 
   constructor(trees: Trees) {
     this.#trees = trees;
@@ -129,8 +131,13 @@ class Tree implements Fence {
     return this.#members.has(key(one));
   }
 
-  started(leader: number, env: Readonly<Record<string, string>>): void {
+  started(
+    leader: number,
+    env: Readonly<Record<string, string>>,
+    note: (left: readonly ProcessIdentity[]) => void,
+  ): void {
     this.#leader = leader;
+    this.#note = note;
     this.mark = `${MARK}${env["LEASE_OUTPUT"]}`;
     const look = (next_ms: number) => {
       this.#timer = setTimeout(() => {
@@ -193,6 +200,13 @@ class Tree implements Fence {
       const one = identify(pid);
       if (isProvenAlive(one)) this.#members.set(key(one), one);
     }
+    // With those of whom nobody knows: whoever needs this finds a worker that is dead or frozen, and all its jobs with it.
+    const suspects = this.#trees.suspectsOf(this).filter((one) => !this.knows(one));
+    const left = [...this.#members.values(), ...suspects].filter(({ pid }) => livingStat(pid)?.group !== this.#leader);
+    const names = left.map(key).join();
+    if (names === this.#noted) return;
+    this.#noted = names;
+    this.#note(left);
   }
 }
 

@@ -231,6 +231,7 @@ export class Attempt {
     if (log_dir !== null) this.#file = new LogFile(log_dir, id, token, program.argv, unwritable);
     return new ProgramRun(program, clock, {
       started: (pid, fence) => this.#started(pid, fence),
+      left: (processes) => this.#owner.enforcer.noteLeft(program.name, processes),
       printed: (stream, bytes) => this.#printed(stream, bytes),
       warn: (text) => this.#voice.say("warn", text),
     });

@@ -131,7 +131,7 @@ export class WorkerPool {
       },
       logs: new LogFlusher(store, clock),
       scratch,
-      fences: new Fences(worker_id, { adopts: options.adopts ?? false }),
+      fences: new Fences(worker_id, () => registration.store_id, { adopts: options.adopts ?? false }),
       enforcer: new Enforcer(scratch),
       settleWithin: () => this.#acquire_ahead.settle_within_ms,
       givesUpSettles: () => this.#drain_over,

@@ -93,4 +93,55 @@ describe("without control groups a process that left its job's group, session, e
     await until("it is collected", () => !existsSync(`/proc/${pid}`), { within_ms: 5_000 });
     expect((await running.ended).code).toBe(0);
   });
+
+  scenario("is found after a worker that was killed, and is dead before the job runs again", async (site) => {
+    const script = `${BESIDE}; if [ $LEASE_ATTEMPT = 1 ]; then ${ESCAPE}; echo ready; exec sleep 300; fi`;
+    const id = await site.script([], script);
+    const running = worker(site);
+    await until("it has escaped", () => alive(site).length === 1);
+    await site.childOf(id);
+    await Bun.sleep(400);
+    await running.end("SIGKILL");
+    expect((await worker(site, "--until-empty").ended).code).toBe(0);
+    expect(await site.job(id)).toMatchObject({ state: "completed", attempts: 2 });
+    expect([site.lines("beside"), alive(site)]).toEqual([[], []]);
+  });
+
+  scenario("is dead before the lease is over when its worker is frozen", async (site) => {
+    const id = await site.script(["--lease", "2s"], `${ESCAPE}; while :; do echo; sleep 0.1; done`);
+    const running = worker(site, "--once");
+    await until("it has escaped", () => alive(site).length === 1);
+    await site.childOf(id);
+    await Bun.sleep(400);
+    await site.freeze(running);
+    await until("it is dead", () => alive(site).length === 0);
+    const [job] = await site.store.jobs([id]);
+    if (job?.state.name === "running")
+      expect(await site.store.now()).toBeLessThanOrEqual(job.state.expires_at_ms + 200);
+    running.signal("SIGCONT");
+    await running.end("SIGKILL");
+  });
+
+  const seen = Bun.spawnSync([
+    "test",
+    "-e",
+    "/sys/fs/cgroup/unified/cgroup.procs",
+    "-o",
+    "-e",
+    "/sys/fs/cgroup/cgroup.procs",
+  ]);
+  if (seen.exitCode !== 0) return;
+  scenario("of a worker with them is not given up by a sweep that can't see them", async (site) => {
+    const script = `${BESIDE}; if [ $LEASE_ATTEMPT = 1 ]; then ${ESCAPE}; echo ready; exec sleep 300; fi`;
+    const id = await site.script(["--lease", "2s", "--beat", "timer"], script);
+    const first = site.worker();
+    await until("it has escaped", () => alive(site).length === 1);
+    await site.childOf(id);
+    await Bun.sleep(200);
+    await first.end("SIGKILL");
+    const running = worker(site, "--poll", "100ms");
+    await site.reaches(id, "completed", { within_ms: 20_000 });
+    expect([site.lines("beside"), alive(site)]).toEqual([[], []]);
+    await running.end("SIGTERM");
+  });
 });

@@ -56,7 +56,7 @@ export class AttemptBench extends Bench {
   readonly reports: string[] = [];
   readonly #scratch = new Scratch(this.path, `test-${basename(this.folder)}`);
   readonly #enforcer = new Enforcer(this.#scratch);
-  readonly #fences = new Fences(`test-${basename(this.folder)}`);
+  readonly #fences = new Fences(`test-${basename(this.folder)}`, () => "a-store");
 
   override async dispose(): Promise<void> {
     this.#fences.end();
