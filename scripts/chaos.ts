@@ -65,6 +65,9 @@ const HIDDEN_AS_OTHER = [
 const PLACES = [[], [], WITHOUT_CGROUPS, CONTAINED].filter((words) => words.length === 0 || works(words));
 const hides = works(HIDDEN_AS_OTHER);
 
+/** Workers whose fence is the tree of processes that they adopt. */
+const without_cgroups = new Set<number>();
+
 /** One that is started again whenever it has ended. */
 class Worker {
   readonly #before: readonly string[];
@@ -79,6 +82,7 @@ class Worker {
   #start(): Bun.Subprocess {
     const words = ["worker", "-j", "3", "--poll", "200ms", "--drain", "1s", "--grace", "500ms"];
     const child = start(this.#before, words);
+    if (this.#before === WITHOUT_CGROUPS) without_cgroups.add(child.pid);
     void child.exited.then(() => {
       this.stopped = false;
       if (!ending) this.#child = this.#start();
@@ -246,15 +250,34 @@ function readLedger(): Map<number, Line[]> {
   return jobs;
 }
 
+/**
+ * Attempts of which no fence is left: their worker had no control groups, and was killed before it could note the process.
+ * `lease doctor` says of that fence that it does not reach so far.
+ */
+function unfenced(): Set<string> {
+  const database = new Database(store);
+  const rows = database
+    .query<{ job_id: number; attempt: number; worker: string }, []>(
+      "SELECT job_id, attempt, worker FROM attempts WHERE cause = 'lost' AND fence IS NULL",
+    )
+    .all();
+  database.close();
+  const of_tree = rows.filter(({ worker }) => without_cgroups.has(Number(worker.split(".").at(-2))));
+  return new Set(of_tree.map(({ job_id, attempt }) => `${job_id} ${attempt}`));
+}
+
 const latest = (lines: readonly Line[]) => lines.reduce((last, { at_ns }) => (at_ns > last ? at_ns : last), 0n);
 
 /** Something of an earlier attempt happened after a later one had begun. */
 function overlaps(jobs: ReadonlyMap<number, readonly Line[]>): string[] {
+  const beyond = unfenced();
+  count("attempts that no fence could hold", beyond.size);
   return [...jobs].flatMap(([job, lines]) =>
     lines
       .filter(({ what }) => what === "begin")
       .flatMap(({ token, at_ns }) => {
-        const late_ns = latest(lines.filter((line) => line.token < token)) - at_ns;
+        const late_ns =
+          latest(lines.filter((line) => line.token < token && !beyond.has(`${job} ${line.token}`))) - at_ns;
         return late_ns > 0n
           ? [`job ${job}: attempt ${token} began ${Number(late_ns) / 1e6} ms before an earlier one was over`]
           : [];
