@@ -3,10 +3,12 @@
 import process from "node:process";
 import { storeLocation } from "../config/location.ts";
 import type { Clock, Random } from "../core/clock.ts";
+import { LeaseError } from "../core/errors.ts";
 import type { Report } from "../core/report.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
 import { machineTime } from "../platform/machine.ts";
 import { openStore } from "../store/open.ts";
+import { OPEN_VALUES, readOptions } from "./options.ts";
 import { Queue } from "./queue.ts";
 
 /** How a store is opened, and who hears of trouble. */
@@ -36,8 +38,11 @@ const MEMORY = ":memory:";
  * ```
  */
 export async function open(location?: string, options: OpenOptions = {}): Promise<Queue> {
-  const { trust_store = false, create = true, report = toConsole } = options;
-  const { clock = systemClock, random = systemRandom } = options;
+  const { trust_store = false, create = true } = readOptions(options, OPEN_VALUES, ["report", "clock", "random"]);
+  const { clock = systemClock, random = systemRandom, report = toConsole } = options;
+  if (location !== undefined && (typeof location !== "string" || location === "")) {
+    throw new LeaseError("usage", 'a location is a text: a path, "postgres://…", or ":memory:"');
+  }
   const memory = location === MEMORY;
   const place = memory ? MEMORY : storeLocation(location ?? (process.env["LEASE_STORE"] || undefined), process.env);
   const notice = (text: string) => report("warn", text);

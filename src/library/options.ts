@@ -25,6 +25,10 @@ type Read<T extends Values> = { [K in keyof T]?: T[K] extends Value<infer Out> ?
 
 /** Every option that is given, as what it means; an unknown name is refused with the nearest. */
 export function readOptions<T extends Values>(options: object, known: T, also: readonly string[] = []): Read<T> {
+  if (typeof options !== "object" || options === null) {
+    const given = options === null ? "null" : `a ${typeof options}`;
+    throw new LeaseError("usage", `options are an object, { name: value }, and this is ${given}`);
+  }
   const read: Record<string, unknown> = {};
   for (const [name, given] of Object.entries(options)) {
     if (given === undefined || also.includes(name)) continue;
@@ -82,6 +86,7 @@ export const WORKER_VALUES = {
   isolate: SWITCH,
 } as const;
 
+export const OPEN_VALUES = { trust_store: SWITCH, create: SWITCH } as const;
 export const STOP_VALUES = { drain: DURATION } as const;
 export const WAIT_VALUES = { timeout: DURATION, any: SWITCH } as const;
 export const CANCEL_VALUES = { reason: NAME, grace: GRACE, cascade: SWITCH } as const;

@@ -58,6 +58,16 @@ describe("open", () => {
     rmSync(folder, { recursive: true });
   });
 
+  test.each<[string, () => Promise<unknown>]>([
+    ['a location is a text: a path, "postgres://…", or ":memory:"', () => open(7 as unknown as string)],
+    ['there is no option "creat"; did you mean create?', () => open(":memory:", { creat: true } as OpenOptions)],
+    ["create must be true or false", () => open(":memory:", { create: "yes" } as unknown as OpenOptions)],
+    ["this lease has no redis:// stores: name a file or postgres://…", () => open("redis://localhost")],
+    ['a location is a text: a path, "postgres://…", or ":memory:"', () => open("")],
+  ])("refuses with: %s", async (message, act) => {
+    expect((await refusal(act))[1]).toBe(message);
+  });
+
   test("refuses a closed queue's use, and closes twice without harm", async () => {
     const queue = await open(":memory:");
     await queue.close();
@@ -217,6 +227,7 @@ describe("a worker", () => {
     ['slots "0" is not a whole number from 1 to 10000', { slots: 0 }],
     ["interval must be less than half of lease, and is 2s with a lease of 2s", { lease: "2s", interval: "2s" }],
     ["min needs max: say between how many slots to scale", { min: 2 }],
+    ["options are an object, { name: value }, and this is a function", (() => 1) as unknown as object],
     [
       'isolate runs the handler in another thread, where a function can\'t go: pass new URL("./handler.ts", import.meta.url), whose default export is the function',
       { isolate: true },
