@@ -11,9 +11,10 @@ import { Dashboard } from "../observe/dashboard/app.ts";
 import { isAddress, newToken } from "../observe/dashboard/guard.ts";
 import { pageFiles } from "../observe/dashboard/files.ts";
 import { VERSION } from "../platform/build_info.ts";
-import { systemClock } from "../platform/clock.ts";
+import { systemClock, systemRandom } from "../platform/clock.ts";
 import { isForeignPeer } from "../platform/peer.ts";
 import { lazyPath, type Listener, type ServeOptions } from "../platform/platform.ts";
+import { timesOf } from "../recovery/schedule_times.ts";
 import { visible, withoutPassword } from "../view/text.ts";
 import { command } from "../cli/command.ts";
 import { valueFlag } from "../cli/flags.ts";
@@ -62,6 +63,8 @@ export default command({
         about: { version: VERSION, store: withoutPassword(store.location), read_only },
         files,
         readJob: (json, like) => jobOfLine(json, like ?? draftJob(process.cwd()), JOB_CONTEXT),
+        nextTime: async (schedule, behind_ms) => (await timesOf(schedule))(behind_ms),
+        random: systemRandom,
         trouble: (message) => io.stderr(`lease: ${visible(message)}\n`),
         names: [
           ...LOOPBACK,
@@ -85,7 +88,9 @@ export default command({
           io.stderr("lease: this is plain HTTP, token included: put a proxy with TLS in front of it\n");
         io.stdout(`${url}\n`);
         if (open) openBrowser(url, io);
-        return endedBy(await Promise.race([exit.code, replaced.promise]));
+        // A signal is how it is meant to end.
+        await Promise.race([exit.code, replaced.promise]);
+        return 0;
       } finally {
         stopGuarding();
         exit.release();
@@ -95,9 +100,6 @@ export default command({
     });
   },
 });
-
-/** Ctrl-C is how it is meant to end. */
-const endedBy = (code: number): number => (code === 130 ? 0 : code);
 
 /** A page says what a job is made of, and reaches for nothing on this machine. */
 const JOB_CONTEXT: FieldContext = {

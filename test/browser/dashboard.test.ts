@@ -27,9 +27,11 @@ describe("the page of a job", () => {
     const id = await site.script(["-q", "work"], "echo up; exec sleep 60");
     const page = await open(`/jobs/${id}`);
     await page.locator(".line", { hasText: "up" }).waitFor();
-    await page.getByRole("button", { name: "Cancel" }).click();
+    await page.getByRole("button", { name: "Cancel", exact: true }).click();
+    await page.getByLabel("Reason").fill("wrong branch");
+    await page.getByRole("button", { name: "Cancel the job" }).click();
     await page.locator(".page-head .is-cancelled").waitFor();
-    expect((await site.job(id)).state).toBe("cancelled");
+    expect(await site.job(id)).toMatchObject({ state: "cancelled", reason: "wrong branch" });
   });
 
   test("runs a failed job again, and shows both attempts as bars", async ({ site, open }) => {
@@ -142,6 +144,48 @@ describe("queues", () => {
     await other.getByRole("button", { name: "resume queue work" }).click();
     await page.locator("tr", { hasText: "work" }).locator(".tag").waitFor({ state: "detached" });
     expect(await site.store.pausedQueues()).toEqual([]);
+  });
+});
+
+describe("limits", () => {
+  test("are set for a queue, shown with what is in use, and taken away", async ({ site, open }) => {
+    await site.enqueue(["-q", "parked"], "true");
+    const page = await open("/queues");
+    await page.getByRole("button", { name: "limit queue parked" }).click();
+    await page.getByLabel("Jobs at a time").fill("3");
+    await page.getByLabel("Starts per time").fill("soon");
+    await page.getByRole("button", { name: "Set" }).click();
+    await page.getByText("is not a rate").waitFor();
+    await page.getByLabel("Starts per time").fill("10/1m");
+    await page.getByRole("button", { name: "Set" }).click();
+    await page.getByLabel("Limits").getByText("0 of 3").waitFor();
+    expect(await site.store.limits()).toMatchObject([{ name: "parked", most: 3, rate: { count: 10, per_ms: 60_000 } }]);
+    await page.getByRole("button", { name: "change limit parked" }).click();
+    await page.getByLabel("Jobs at a time").fill("");
+    await page.getByLabel("Starts per time").fill("");
+    await page.getByRole("button", { name: "Set" }).click();
+    await page.getByLabel("Limits").getByText("as many run as workers have slots").waitFor();
+    expect(await site.store.limits()).toEqual([]);
+  });
+});
+
+describe("schedules", () => {
+  test("tell when they come next, and are run at once, paused and resumed", async ({ site, open }) => {
+    const { code } = await site.run(["schedule", "hourly", "--every", "1h", "-q", "work", "--", "echo", "tick"]);
+    expect(code).toBe(0);
+    const page = await open("/schedules");
+    const row = page.locator("tr", { hasText: "hourly" });
+    await row.getByText(/in (?:59m|1h)/).waitFor();
+    await row.getByRole("button", { name: "Run now: schedule hourly" }).click();
+    await page.locator(".toasts a").click();
+    await page.locator(".line", { hasText: "tick" }).waitFor();
+    await page.goBack();
+    await row.getByRole("button", { name: "pause schedule hourly" }).click();
+    await row.locator(".tag").waitFor();
+    expect((await site.store.schedules())[0]?.paused).toBe(true);
+    await row.getByRole("button", { name: "resume schedule hourly" }).click();
+    await row.locator(".tag").waitFor({ state: "detached" });
+    expect((await site.store.schedules())[0]?.paused).toBe(false);
   });
 });
 

@@ -152,7 +152,15 @@ describe("read-only", () => {
     await page.locator(".page-head .state").waitFor();
     expect(await page.getByRole("button", { name: /Cancel|Retry|Enqueue/ }).count()).toBe(0);
     const origin = url.replace(/\/$/, "");
-    for (const path of ["/jobs", "/jobs/cancel", "/jobs/retry", "/queues/pause", "/queues/resume"]) {
+    for (const path of [
+      "/jobs",
+      "/jobs/cancel",
+      "/jobs/retry",
+      "/queues/pause",
+      "/queues/resume",
+      "/limits",
+      "/schedules/run",
+    ]) {
       const headers = { origin, "content-type": "application/json" };
       const answer = await fetch(`${origin}/api${path}`, {
         method: "POST",
@@ -170,7 +178,9 @@ describe("for everybody", () => {
     test(`axe finds nothing serious on any page, ${colorScheme}`, async ({ site, open }) => {
       const id = await site.script(["-q", "work", "--retries", "0"], "printf '\\033[31mred\\033[0m\\n'; exit 5");
       await site.reaches(id, "failed");
-      for (const path of ["/", "/jobs", `/jobs/${id}`, "/queues", "/workers", "/failures"]) {
+      await site.run(["schedule", "hourly", "--every", "1h", "--", "true"]);
+      await site.run(["limit", "work", "5"]);
+      for (const path of ["/", "/jobs", `/jobs/${id}`, "/queues", "/schedules", "/workers", "/failures"]) {
         const page = await open(path, { colorScheme, bypassCSP: true, reducedMotion: "reduce" });
         await page.locator("main .panel tbody, main .panel details, main .log .line").first().waitFor();
         await page.evaluate(axe.source);
@@ -196,7 +206,7 @@ describe("for everybody", () => {
   }
 
   test("a phone shows every page without scrolling sideways", async ({ open }) => {
-    for (const path of ["/", "/jobs", "/queues", "/workers", "/failures"]) {
+    for (const path of ["/", "/jobs", "/queues", "/schedules", "/workers", "/failures"]) {
       const page = await open(path, { viewport: { width: 360, height: 740 } });
       await page.locator("main .panel").first().waitFor();
       expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(360);

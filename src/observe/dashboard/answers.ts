@@ -16,9 +16,11 @@ import { leasesByEnd, withHeldJobs, workersNow } from "../../lookup/workers.ts";
 import type { Glance } from "../../store/store.ts";
 import { changedSettings } from "../../view/job.ts";
 import { jobDetailJson, jobJson, overviewJson, queueJson, workerJson } from "../../view/json.ts";
+import { limitJson } from "../../view/limits.ts";
 import { runtimeOf } from "../../view/lists.ts";
 import { QUEUE_STATES } from "../../view/queues.ts";
 import { isRange, pastOf, RANGES } from "./past.ts";
+import { scheduleJson } from "../../view/schedules.ts";
 import { rfc3339 } from "../../view/time.ts";
 import { commandText, visible } from "../../view/text.ts";
 import { refuse } from "./guard.ts";
@@ -38,7 +40,7 @@ const GROUP_JOBS = 20;
 const OUTPUT_CHARACTERS = 64 * 1024;
 
 /** As it was typed: a line for a shell without the shell, on one line whatever it holds. */
-function commandLine(job: Job): string {
+function commandLine(job: Pick<Job, "argv" | "input">): string {
   const [shell, flag, line = "", ...rest] = job.argv;
   if (shell !== "sh" || flag !== "-c" || rest.length > 0) return commandText(job);
   return visible(line.trim().replaceAll(/\s*\n\s*/g, " ↵ "));
@@ -154,6 +156,12 @@ export function answers(store: Glance, about: About, of_download: Pick<Glance, "
   app.get("/about", (c) => c.json(about));
   app.get("/overview", async (c) => c.json(await overview(store)));
   app.get("/queues", async (c) => c.json({ queues: await queues(store) }));
+  app.get("/limits", async (c) => c.json({ limits: (await store.limits()).map(limitJson) }));
+  app.get("/schedules", async (c) => {
+    const all = await store.schedules();
+    const told = all.slice(0, MOST_JOBS).map((one) => ({ ...scheduleJson(one, []), command: commandLine(one.job) }));
+    return c.json({ schedules: told });
+  });
   app.get("/history", async (c) => {
     const range = c.req.query("range") ?? "";
     if (!isRange(range)) return refuse(c, 400, `a range is one of ${Object.keys(RANGES).join(", ")}`);

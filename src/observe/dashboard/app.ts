@@ -8,18 +8,17 @@ import type { Clock } from "../../core/clock.ts";
 import { errorText, LeaseError } from "../../core/errors.ts";
 import type { Store } from "../../store/store.ts";
 import { answers, type About } from "./answers.ts";
-import { changes, type ReadJob } from "./changes.ts";
+import { changes, type Abilities } from "./changes.ts";
 import type { PageFile } from "./files.ts";
 import { Guard, refuse, type Guarded } from "./guard.ts";
 import { Live, type Answer } from "./live.ts";
 import { SharedReader } from "./shared_reader.ts";
 
-export interface DashboardOptions extends Guarded {
+export interface DashboardOptions extends Guarded, Abilities {
   store: Store;
   clock: Clock;
   about: About;
   files: readonly PageFile[];
-  readJob: ReadJob;
   /** Something went wrong that is not the asker's doing. */
   trouble: (message: string) => void;
 }
@@ -66,7 +65,7 @@ export class Dashboard {
   }
 
   #build(): void {
-    const { about, store, readJob, files } = this.#options;
+    const { about, store, files } = this.#options;
     const guard = new Guard(this.#options);
     const app = this.#app;
     app.onError((error, c) => this.#failed(error, c));
@@ -87,7 +86,7 @@ export class Dashboard {
         this.#reader.forget();
         this.#live.changed(true);
       });
-      app.route("/api", changes(store, readJob));
+      app.route("/api", changes(store, this.#options));
     }
     app.all("/api/*", (c) => refuse(c, 404, "there is nothing here"));
     pages(app, files);

@@ -2,10 +2,14 @@
 
 import { Hono, type Context } from "hono";
 import * as v from "valibot";
-import { checkName } from "../../core/check_job.ts";
+import { checkLimitName, checkName } from "../../core/check_job.ts";
+import type { Random } from "../../core/clock.ts";
 import { LeaseError } from "../../core/errors.ts";
 import type { Job, NewJob } from "../../core/job.ts";
 import { draftJob } from "../../core/job_fields.ts";
+import { RATE } from "../../core/plan_values.ts";
+import { jobAt, type Schedule } from "../../core/schedule.ts";
+import { readValue } from "../../core/values.ts";
 import type { Store } from "../../store/store.ts";
 import { refuse } from "./guard.ts";
 
@@ -14,6 +18,14 @@ const IDS = v.pipe(v.array(v.pipe(v.number(), v.safeInteger(), v.minValue(1))), 
 const CANCEL = v.object({ ids: IDS, reason: v.optional(v.nullable(v.pipe(v.string(), v.maxLength(1_000)))) });
 const RETRY = v.object({ ids: IDS });
 const QUEUE = v.object({ queue: v.string() });
+const NAMED = v.object({ name: v.string() });
+const MOST_BOUND = 1_000_000;
+const LIMIT = v.object({
+  name: v.string(),
+  /** Null, both of them: no bound any more. */
+  limit: v.nullable(v.pipe(v.number(), v.safeInteger(), v.minValue(0), v.maxValue(MOST_BOUND))),
+  rate: v.nullable(v.string()),
+});
 const NEW_JOB = v.object({
   /** What is not said is as in that job, its environment included. */
   like: v.optional(v.nullable(v.number())),
@@ -21,7 +33,7 @@ const NEW_JOB = v.object({
 });
 
 /** A job as a page describes it; what is left out is as in `like`. */
-export type ReadJob = (json: string, like: NewJob | null) => NewJob;
+type ReadJob = (json: string, like: NewJob | null) => NewJob;
 
 /** What was sent, checked. */
 async function sent<T>(c: Context, schema: v.GenericSchema<unknown, T>): Promise<T> {
@@ -35,7 +47,15 @@ function like({ argv, queue, task, priority, input, cwd, env, settings }: Job): 
   return { ...draftJob(cwd), argv, queue, task, priority, input, env, settings };
 }
 
-export function changes(store: Store, read: ReadJob): Hono {
+/** What only whoever starts the dashboard can tell. */
+export interface Abilities {
+  readJob: ReadJob;
+  /** The first time of a schedule behind a moment; null: never again. */
+  nextTime: (schedule: Schedule, behind_ms: number) => Promise<number | null>;
+  random: Random;
+}
+
+export function changes(store: Store, { readJob: read, nextTime, random }: Abilities): Hono {
   const app = new Hono();
   app.post("/jobs/cancel", async (c) => {
     const { ids, reason } = await sent(c, CANCEL);
@@ -60,9 +80,44 @@ export function changes(store: Store, read: ReadJob): Hono {
       return c.json({ queue, paused });
     });
   }
+  limitChanges(app, store);
+  scheduleChanges(app, store, { nextTime, random });
   app.onError((error, c) => {
     if (error instanceof LeaseError) return refuse(c, error.code.startsWith("store_") ? 503 : 400, error.message);
     throw error;
   });
   return app;
+}
+
+function limitChanges(app: Hono, store: Store): void {
+  app.post("/limits", async (c) => {
+    const { name, limit, rate } = await sent(c, LIMIT);
+    checkLimitName(name);
+    const bounds = { most: limit, rate: rate === null ? null : readValue(RATE, rate, "the rate") };
+    const known = await store.setLimit(name, limit === null && rate === null ? null : bounds);
+    return known ? c.json({ name }) : refuse(c, 404, `there is no limit ${name}`);
+  });
+}
+
+function scheduleChanges(app: Hono, store: Store, { nextTime, random }: Omit<Abilities, "readJob">): void {
+  const asked = async (c: Context): Promise<Schedule> => {
+    const { name } = await sent(c, NAMED);
+    const found = (await store.schedules()).find((schedule) => schedule.name === name);
+    if (found === undefined) throw new LeaseError("nothing_matched", `there is no schedule ${name}`);
+    return found;
+  };
+  app.post("/schedules/run", async (c) => {
+    const [queued] = await store.enqueue([jobAt(await asked(c), await store.now(), random())]);
+    return c.json({ id: queued?.id ?? null });
+  });
+  app.post("/schedules/pause", async (c) => {
+    const { name } = await asked(c);
+    await store.pauseSchedule(name, true, null);
+    return c.json({ name, paused: true });
+  });
+  app.post("/schedules/resume", async (c) => {
+    const schedule = await asked(c);
+    await store.pauseSchedule(schedule.name, false, await nextTime(schedule, await store.now()));
+    return c.json({ name: schedule.name, paused: false });
+  });
 }

@@ -14,6 +14,7 @@ import { Empty, Section } from "./parts.tsx";
 import { Queues } from "./queues.tsx";
 import { load, Refusal, send, toastListeners, type Toast } from "./requests.ts";
 import { catchLinks, go, usePlace, type Place } from "./router.ts";
+import { Schedules } from "./schedules.tsx";
 import { cycleTheme, themeName } from "./theme.ts";
 import type { AboutBody } from "./types.ts";
 import { Workers } from "./workers.tsx";
@@ -22,6 +23,7 @@ const PAGES: readonly [path: string, title: string][] = [
   ["/", "Overview"],
   ["/jobs", "Jobs"],
   ["/queues", "Queues"],
+  ["/schedules", "Schedules"],
   ["/workers", "Workers"],
   ["/failures", "Failures"],
 ];
@@ -37,6 +39,7 @@ function Page({ place }: { place: Place }) {
   if (first === "jobs") return <Jobs place={place} />;
   if (first === "queues") return <Queues />;
   if (first === "workers") return <Workers />;
+  if (first === "schedules") return <Schedules />;
   if (first === "failures") return <Failures />;
   return (
     <Section title="Not here">

@@ -9,12 +9,45 @@ import { isOver, JobFacts } from "./job_facts.tsx";
 import { JobForm } from "./job_form.tsx";
 import { JobLog } from "./job_log.tsx";
 import { useLive } from "./live_client.ts";
-import { Button, Empty, Notice, Progress, Section, StateMark, Waiting } from "./parts.tsx";
+import { Button, Dialog, Empty, Notice, Progress, Section, StateMark, Waiting } from "./parts.tsx";
 import { attempt, cancelJobs, retryJobs, say } from "./requests.ts";
 import type { JobBody } from "./types.ts";
 
+/** Asked again, with room for a reason: what runs may have run for hours. */
+function CancelDialog({ job, close }: { job: JobBody; close: () => void }) {
+  const [reason, setReason] = useState("");
+  const cancel = async () => {
+    if (await attempt(() => cancelJobs([job.id], reason.trim() === "" ? null : reason.trim()))) close();
+  };
+  return (
+    <Dialog title={`Cancel job ${job.id}?`} close={close}>
+      <form
+        class="form"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void cancel();
+        }}
+      >
+        <label class="whole">
+          Reason, to be shown with the job
+          <input value={reason} placeholder="none" onInput={(event) => setReason(event.currentTarget.value)} />
+        </label>
+        <p class="buttons whole">
+          <button type="submit" class="bad">
+            Cancel the job
+          </button>
+          <button type="button" onClick={close}>
+            Keep it
+          </button>
+        </p>
+      </form>
+    </Dialog>
+  );
+}
+
 function Actions({ job }: { job: JobBody }) {
-  const [copying, setCopying] = useState(false);
+  const [doing, setDoing] = useState<"cancel" | "copy" | null>(null);
+  const close = () => setDoing(null);
   if (!useMayChange()) return null;
   return (
     <div class="actions">
@@ -24,12 +57,13 @@ function Actions({ job }: { job: JobBody }) {
         </Button>
       ) : null}
       {isOver(job) || job.state === "cancelling" ? null : (
-        <Button tone="bad" act={() => attempt(() => cancelJobs([job.id], null))}>
+        <Button tone="bad" act={() => setDoing("cancel")}>
           Cancel
         </Button>
       )}
-      <Button act={() => setCopying(true)}>Enqueue one like this</Button>
-      {copying ? <JobForm like={job} close={() => setCopying(false)} /> : null}
+      <Button act={() => setDoing("copy")}>Enqueue one like this</Button>
+      {doing === "copy" ? <JobForm like={job} close={close} /> : null}
+      {doing === "cancel" ? <CancelDialog job={job} close={close} /> : null}
     </div>
   );
 }

@@ -1,11 +1,13 @@
 /** Queues by the states of their jobs; here they are paused and resumed. */
 
+import { useState } from "preact/hooks";
 import { useMayChange } from "./about.ts";
 import { countText } from "./format.ts";
+import { LimitForm, Limits, type LimitDraft } from "./limits.tsx";
 import { useLive } from "./live_client.ts";
 import { Button, Count, Elapsed, Empty, Section, Waiting } from "./parts.tsx";
 import { attempt, send } from "./requests.ts";
-import type { QueueBody, State } from "./types.ts";
+import type { LimitBody, QueueBody, State } from "./types.ts";
 
 /** What is unfinished: the completed would leave no room to see anything else. */
 const SHOWN: readonly State[] = ["running", "cancelling", "pending", "retrying", "scheduled", "blocked"];
@@ -39,7 +41,7 @@ const COLUMNS: readonly [title: string, states: readonly State[], narrow?: boole
   ["Cancelled", ["cancelled"]],
 ];
 
-function Row({ row }: { row: QueueBody }) {
+function Row({ row, limited }: { row: QueueBody; limited: () => void }) {
   const may_change = useMayChange();
   const verb = row.paused ? "resume" : "pause";
   const turn = () =>
@@ -68,17 +70,54 @@ function Row({ row }: { row: QueueBody }) {
       <td class="right wide-only">{row.workers === 0 ? <span class="tone-retrying">none</span> : row.workers}</td>
       <td class="right">
         {may_change ? (
-          <Button act={turn} label={`${verb} queue ${row.queue}`}>
-            {row.paused ? "Resume" : "Pause"}
-          </Button>
+          <span class="buttons">
+            <Button act={limited} label={`limit queue ${row.queue}`}>
+              Limit
+            </Button>
+            <Button act={turn} label={`${verb} queue ${row.queue}`}>
+              {row.paused ? "Resume" : "Pause"}
+            </Button>
+          </span>
         ) : null}
       </td>
     </tr>
   );
 }
 
+function QueueRows({ queues, limited }: { queues: readonly QueueBody[]; limited: (queue: string) => void }) {
+  return (
+    <table>
+      <thead>
+        <tr>
+          <th>Queue</th>
+          {COLUMNS.map(([title, , narrow]) => (
+            <th key={title} class={`right ${narrow ? "" : "wide-only"}`}>
+              {title}
+            </th>
+          ))}
+          <th class="right wide-only">Oldest waits</th>
+          <th class="right wide-only">Workers</th>
+          <th>
+            <span class="sr">Actions</span>
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {queues.map((row) => (
+          <Row key={row.queue} row={row} limited={() => limited(row.queue)} />
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
 export function Queues() {
   const { body, error } = useLive<{ queues: QueueBody[] }>("/queues");
+  const bounds = useLive<{ limits: LimitBody[] }>("/limits");
+  const [draft, setDraft] = useState<LimitDraft | null>(null);
+  const limits = bounds.body?.limits ?? null;
+  const limited = (queue: string) =>
+    setDraft(limits?.find(({ name }) => name === queue) ?? { name: queue, limit: null, rate: null });
   return (
     <>
       <div class="page-head">
@@ -90,30 +129,11 @@ export function Queues() {
         ) : body.queues.length === 0 ? (
           <Empty>There are no queues yet: one begins with its first job.</Empty>
         ) : (
-          <table>
-            <thead>
-              <tr>
-                <th>Queue</th>
-                {COLUMNS.map(([title, , narrow]) => (
-                  <th key={title} class={`right ${narrow ? "" : "wide-only"}`}>
-                    {title}
-                  </th>
-                ))}
-                <th class="right wide-only">Oldest waits</th>
-                <th class="right wide-only">Workers</th>
-                <th>
-                  <span class="sr">Actions</span>
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {body.queues.map((row) => (
-                <Row key={row.queue} row={row} />
-              ))}
-            </tbody>
-          </table>
+          <QueueRows queues={body.queues} limited={limited} />
         )}
       </Section>
+      <Limits limits={limits} error={bounds.error} change={setDraft} />
+      {draft === null ? null : <LimitForm key={draft.name} draft={draft} close={() => setDraft(null)} />}
     </>
   );
 }

@@ -170,3 +170,27 @@ export interface LogBody {
   next: number;
   pieces: LogPiece[];
 }
+
+export interface LimitBody {
+  name: string;
+  limit: number | null;
+  rate: string | null;
+  running: number;
+  started: number;
+  waiting: number;
+  next_start_at: string | null;
+}
+
+export interface ScheduleBody {
+  name: string;
+  cron: string | null;
+  every: string | null;
+  tz: string | null;
+  paused: boolean;
+  next_at: string | null;
+  last_at: string | null;
+  last_job: number | null;
+  last_state: State | null;
+  queue: string;
+  command: string;
+}
