@@ -68,6 +68,9 @@ async function fill(): Promise<{ build: string; flaky: string }> {
   await run("enqueue", "-q", "build", "-t", "release-1.4", "--after", build, "--", "./publish.sh", "1.4.0");
   await run("enqueue", "-q", "build", "-t", "docs", "-c", "for n in $(seq 90); do echo page $n; sleep 0.5; done");
   await run("enqueue", "-q", "gpu", "--", "python", "train.py", "--epochs", "30");
+  await run("schedule", "nightly-backup", "--cron", "0 3 * * *", "-q", "backup", "--", "./backup.sh", "--full");
+  await run("schedule", "poll-inbox", "--every", "10m", "-q", "mail", "--", "./poll.sh");
+  await run("limit", "media", "4", "--rate", "600/1m");
   return { build, flaky };
 }
 

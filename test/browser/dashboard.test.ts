@@ -72,6 +72,26 @@ describe("the page of a job", () => {
     expect(copy).toMatchObject({ priority: 7, task: "copies", argv: (await site.job(id)).argv, queue: "work" });
   });
 
+  test("changes a job that waits, only in what was said", async ({ site, open }) => {
+    const id = await site.enqueue(["-q", "parked", "-t", "kept", "--retries", "1"], "true");
+    const page = await open(`/jobs/${id}`);
+    await page.getByRole("button", { name: "Edit" }).click();
+    await page.getByLabel("Priority").fill("9");
+    await page.getByLabel("Delay from now").fill("soon");
+    await page.getByRole("button", { name: "Change", exact: true }).click();
+    await page.getByText('delay "soon" is not a duration').waitFor();
+    await page.getByLabel("Delay from now").fill("2h");
+    await page.getByRole("button", { name: "Change", exact: true }).click();
+    await page.locator(".page-head .is-scheduled").waitFor();
+    expect(await site.job(id)).toMatchObject({
+      priority: 9,
+      state: "scheduled",
+      task: "kept",
+      retries: 1,
+      queue: "parked",
+    });
+  });
+
   test("tells what is wrong with a job that can't be enqueued, and enqueues nothing", async ({ site, open }) => {
     const page = await open("/jobs");
     await page.getByRole("button", { name: "New job" }).click();

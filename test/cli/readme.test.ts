@@ -46,7 +46,7 @@ lease() {
     worker*--until-empty* | watchdog*--once*) command lease "$@" ;;
     watchdog*) shift; command lease watchdog --once "$@" ;;
     worker*) shift; command lease worker --until-empty "$@" ;;
-    ui* | metrics*--serve*) timeout --preserve-status 1 lease "$@" ;;
+    ui* | metrics*--serve*) timeout --preserve-status 1 lease "$@" || test $? -eq 143 ;;
     *) command lease "$@" ;;
   esac
 }

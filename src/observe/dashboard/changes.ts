@@ -2,6 +2,7 @@
 
 import { Hono, type Context } from "hono";
 import * as v from "valibot";
+import { changesOf } from "../../core/changes.ts";
 import { checkLimitName, checkName } from "../../core/check_job.ts";
 import type { Random } from "../../core/clock.ts";
 import { LeaseError } from "../../core/errors.ts";
@@ -19,6 +20,13 @@ const CANCEL = v.object({ ids: IDS, reason: v.optional(v.nullable(v.pipe(v.strin
 const RETRY = v.object({ ids: IDS });
 const QUEUE = v.object({ queue: v.string() });
 const NAMED = v.object({ name: v.string() });
+/** Of a job that waits; what is not said stays. */
+const EDITS = ["queue", "task", "priority", "delay", "retries", "timeout", "lease"] as const;
+const VALUE = v.optional(v.union([v.string(), v.number()]));
+const EDIT = v.object({
+  id: v.pipe(v.number(), v.safeInteger()),
+  job: v.strictObject(v.entriesFromList(EDITS, VALUE)),
+});
 const MOST_BOUND = 1_000_000;
 const LIMIT = v.object({
   name: v.string(),
@@ -43,8 +51,8 @@ async function sent<T>(c: Context, schema: v.GenericSchema<unknown, T>): Promise
 }
 
 /** A key is one job's own, and what it waited for is over. */
-function like({ argv, queue, task, priority, input, cwd, env, settings }: Job): NewJob {
-  return { ...draftJob(cwd), argv, queue, task, priority, input, env, settings };
+function like({ argv, queue, task, priority, input, cwd, env, settings, limits, needs }: Job): NewJob {
+  return { ...draftJob(cwd), argv, queue, task, priority, input, env, settings, limits, needs };
 }
 
 /** What only whoever starts the dashboard can tell. */
@@ -80,6 +88,19 @@ export function changes(store: Store, { readJob: read, nextTime, random }: Abili
       return c.json({ queue, paused });
     });
   }
+  app.post("/jobs/edit", async (c) => {
+    const asked = await sent(c, EDIT);
+    const [model = null] = await store.jobs([asked.id]);
+    if (model === null) return refuse(c, 404, `there is no job ${asked.id}`);
+    const job = read(JSON.stringify(asked.job), like(model));
+    const given: Readonly<Record<string, unknown>> = asked.job;
+    const [answer] = await store.edit(
+      [asked.id],
+      changesOf(job, (name) => given[name] !== undefined),
+    );
+    if (answer?.status === "changed") return c.json(answer);
+    return refuse(c, 409, `job ${asked.id} is ${answer?.state ?? "gone"}: only jobs that wait can be changed`);
+  });
   limitChanges(app, store);
   scheduleChanges(app, store, { nextTime, random });
   app.onError((error, c) => {

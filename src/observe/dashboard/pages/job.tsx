@@ -5,13 +5,14 @@ import { useMayChange } from "./about.ts";
 import { plainText } from "./ansi.ts";
 import { Attempts } from "./attempts.tsx";
 import { Checkpoints } from "./checkpoints.tsx";
+import { JobEdit } from "./job_edit.tsx";
 import { isOver, JobFacts } from "./job_facts.tsx";
 import { JobForm } from "./job_form.tsx";
 import { JobLog } from "./job_log.tsx";
 import { useLive } from "./live_client.ts";
 import { Button, Dialog, Empty, Notice, Progress, Section, StateMark, Waiting } from "./parts.tsx";
 import { attempt, cancelJobs, retryJobs, say } from "./requests.ts";
-import type { JobBody } from "./types.ts";
+import type { JobBody, State } from "./types.ts";
 
 /** Asked again, with room for a reason: what runs may have run for hours. */
 function CancelDialog({ job, close }: { job: JobBody; close: () => void }) {
@@ -45,8 +46,10 @@ function CancelDialog({ job, close }: { job: JobBody; close: () => void }) {
   );
 }
 
+const WAITING: ReadonlySet<State> = new Set(["blocked", "scheduled", "retrying", "pending"]);
+
 function Actions({ job }: { job: JobBody }) {
-  const [doing, setDoing] = useState<"cancel" | "copy" | null>(null);
+  const [doing, setDoing] = useState<"cancel" | "copy" | "edit" | null>(null);
   const close = () => setDoing(null);
   if (!useMayChange()) return null;
   return (
@@ -61,7 +64,9 @@ function Actions({ job }: { job: JobBody }) {
           Cancel
         </Button>
       )}
+      {WAITING.has(job.state) ? <Button act={() => setDoing("edit")}>Edit</Button> : null}
       <Button act={() => setDoing("copy")}>Enqueue one like this</Button>
+      {doing === "edit" ? <JobEdit job={job} close={close} /> : null}
       {doing === "copy" ? <JobForm like={job} close={close} /> : null}
       {doing === "cancel" ? <CancelDialog job={job} close={close} /> : null}
     </div>
