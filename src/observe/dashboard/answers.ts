@@ -127,8 +127,7 @@ async function detail(store: Glance, id: number) {
     damaged: job.damaged ?? null,
     // Their values may be secrets.
     env_names: Object.keys(job.env),
-    settings: changedSettings(job.settings),
-    parents: page.parents.map(({ id: parent, state }) => ({ id: parent, state })),
+    settings_text: changedSettings(job.settings),
   };
 }
 

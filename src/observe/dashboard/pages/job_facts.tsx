@@ -40,14 +40,14 @@ function times(job: JobBody): Fact[] {
 }
 
 function surroundings(job: JobBody): Fact[] {
-  const parents = job.parents.map(({ id }) => (
+  const parents = job.depends_on.map(({ id }) => (
     <span key={id}>
       <JobLink id={id} />{" "}
     </span>
   ));
   return [
     ["Waits for", parents.length === 0 ? null : parents],
-    ["Settings", job.settings.length === 0 ? null : job.settings.join(" · ")],
+    ["Settings", job.settings_text.length === 0 ? null : job.settings_text.join(" · ")],
     ["Environment", job.env_names.length === 0 ? null : mono(job.env_names.join(" "))],
     ["Folder", mono(job.cwd)],
     ["Worker", job.holder === null ? null : mono(job.holder)],

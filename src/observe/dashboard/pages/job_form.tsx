@@ -133,7 +133,7 @@ export function JobForm({ like, close }: { like: JobBody | null; close: () => vo
           <p class="muted whole">
             Runs in <code>{like.cwd}</code>
             {like.env_names.length === 0 ? "" : ` with ${like.env_names.join(", ")} as they were`}
-            {like.settings.length === 0 ? "." : `; ${like.settings.join(", ")}.`}
+            {like.settings_text.length === 0 ? "." : `; ${like.settings_text.join(", ")}.`}
           </p>
         )}
         <p class="buttons whole">

@@ -83,9 +83,10 @@ export interface JobBody extends Omit<JobLine, "runtime_ms"> {
   token: number;
   history: AttemptBody[];
   checkpoints: CheckpointBody[];
-  settings: string[];
+  /** As people read them, where they are not the usual ones. */
+  settings_text: string[];
   env_names: string[];
-  parents: { id: number; state: State }[];
+  depends_on: { id: number; state: State }[];
   damaged: string | null;
 }
 
