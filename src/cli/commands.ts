@@ -54,6 +54,7 @@ export const COMMANDS: Commands = {
     ],
   }),
   ...group("Around jobs", {
+    top: ["watch jobs live, with keys to act on them", "", "htop monitor", () => import("../commands/top.ts")],
     run: [
       "run a job here, or follow it, and end with its code",
       "",

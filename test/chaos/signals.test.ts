@@ -67,7 +67,7 @@ describe("a worker whose terminal is stopped by Ctrl-S", () => {
       );
       const last = await site.script([], "until [ -e end ]; do echo; sleep 0.05; done");
       let shown = "";
-      const child = Bun.spawn([BINARY, "worker", "--until-empty", "--store", site.location], {
+      const child = Bun.spawn([BINARY, "worker", "-v", "--until-empty", "--store", site.location], {
         cwd: site.folder,
         env: { ...process.env, NO_COLOR: "1", TERM: "xterm" },
         terminal: { cols: 80, rows: 24, data: (_terminal, bytes) => void (shown += new TextDecoder().decode(bytes)) },
