@@ -103,7 +103,9 @@ export function compileWith(folder: string, outfile: string): void {
 export function emptyBinary(): string {
   const folder = newFolder();
   for (const name of ["scripts", "src"]) mkdirSync(join(folder, name));
-  copyFileSync(join(root, "scripts/build.ts"), join(folder, "scripts/build.ts"));
+  for (const name of ["build.ts", "pages.ts"]) {
+    copyFileSync(join(root, "scripts", name), join(folder, "scripts", name));
+  }
   copyFileSync(join(root, "package.json"), join(folder, "package.json"));
   writeFileSync(join(folder, "src/main.ts"), "export {};\n");
   compileWith(folder, join(folder, "empty"));
