@@ -203,7 +203,7 @@ const FAULTS: readonly (readonly [weight: number, fault: () => unknown])[] = [
 
 async function retrySome(): Promise<void> {
   if (pairs.length === 0) return;
-  await lease("retry", "--task", pick(pairs).task);
+  await lease("retry", "--task", pick(pairs).task, "--status", "completed,failed,cancelled");
   count("retries of a parent with its child");
 }
 
