@@ -36,7 +36,7 @@ import {
 import { groupExists, isSignallable, killIfSame } from "../platform/signals.ts";
 import { confirmedIn } from "../runner/enforcer.ts";
 import { FOLDER_PREFIX, ownerOf } from "../runner/fence.ts";
-import { removeScratch, scratchFolders } from "../runner/scratch.ts";
+import { othersWorkHere, removeScratch, scratchFolders } from "../runner/scratch.ts";
 
 export interface Leftovers {
   job: number;
@@ -152,8 +152,15 @@ export class LeftoverSearch {
     };
   }
 
-  /** It ran in a control group that can't be seen from here, though somebody here will see to it by its deadline. */
+  /**
+   * It may have run as another user, or in a control group that can't be seen from here; somebody who can will see to it,
+   * its enforcer by its deadline at the latest.
+   */
   isOutOfSight(leftovers: Leftovers): boolean {
+    return othersWorkHere(this.#store_url) || this.#isInUnseenGroup(leftovers);
+  }
+
+  #isInUnseenGroup(leftovers: Leftovers): boolean {
     return !seesCgroups() && this.#confirmedOf(leftovers).cgroups.length > 0;
   }
 

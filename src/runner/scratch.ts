@@ -43,6 +43,13 @@ export function scratchFolders(store_url: string, worker_id?: string): string[] 
   return wanted.map(({ root, name }) => join(root, name)).filter(isOwn);
 }
 
+/** Workers of another user run here too: what is left of their jobs is not ours to see, nor to kill. */
+export function othersWorkHere(store_url: string): boolean {
+  const own = process.getuid?.();
+  const found = roots(store_url).map((root) => lstatSync(root, { throwIfNoEntry: false }));
+  return own !== 0 && found.some((stats) => stats !== undefined && stats.uid !== own);
+}
+
 /** Never throws: what can't be removed is no reason not to go on. */
 export function removeScratch(folder: string): void {
   try {

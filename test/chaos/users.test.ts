@@ -8,6 +8,7 @@ import {
   existsSync,
   mkdtempSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   rmSync,
   writeFileSync,
@@ -87,6 +88,25 @@ describe.skipIf(!possible)("a process of another user", () => {
       expect(await site.job(id)).toMatchObject({ state: "completed", attempts: 2 });
       expect(existsSync(`/proc/${other.pid}/exe`)).toBe(true);
       await other.end("SIGKILL");
+    }));
+});
+
+describe.skipIf(!possible)("a watchdog of another user", () => {
+  test("leaves the job of our dead worker to us until its lease is over: it can't kill what is left of it", () =>
+    inSite(async (site) => {
+      const id = await site.script([], "[ $LEASE_ATTEMPT = 2 ] || exec sleep 300");
+      const worker = await site.workerReady();
+      const pid = await site.childOf(id);
+      chmodSync(site.folder, 0o777);
+      for (const name of readdirSync(site.folder))
+        if (/^lease\.db(-wal|-shm)?$/.test(name)) chmodSync(site.path(name), 0o666);
+      await worker.end("SIGKILL");
+      await site.spawn([...OTHER, BINARY, "watchdog", "--once", "--trust-store", "--store", site.location]).ended;
+      expect((await site.store.jobs([id]))[0]?.state.name).toBe("running");
+      chmodSync(site.folder, 0o700);
+      expect((await site.run(["worker", "--until-empty", "--trust-store"])).code).toBe(0);
+      expect(existsSync(`/proc/${pid}/exe`)).toBe(false);
+      expect((await site.store.attempts(id)).map(({ end }) => end?.cause)).toEqual(["lost", "success"]);
     }));
 });
 
