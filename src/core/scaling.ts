@@ -33,7 +33,10 @@ export function scalingOf(
     throw new LeaseError("usage", `${spell(alone ?? "min")} ${needs}`);
   }
   if (min > max) {
-    throw new LeaseError("usage", `${spell("max")} "${max}" is not a whole number from ${min} to ${MOST_SLOTS}`);
+    throw new LeaseError(
+      "usage",
+      `${spell("min")} ${min} is more than ${spell("max")} ${max}: slots go from min up to max`,
+    );
   }
   return { min, max, up_at: scale_up_at, down_after_ms: scale_down_after };
 }

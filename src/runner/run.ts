@@ -249,9 +249,11 @@ function pause(): Promise<void> {
   });
 }
 
-function startFailure(error: unknown): Outcome {
+/** How an attempt ends whose program could not be started. */
+export function startFailure(error: unknown): Outcome {
   const failed = { signal: null, error: errorText(error), output: null };
-  if (error instanceof LeaseError && SCARCE.has((error.cause as NodeJS.ErrnoException | undefined)?.code)) {
+  const cause = error instanceof LeaseError ? error.cause : error;
+  if (SCARCE.has((cause as NodeJS.ErrnoException | undefined)?.code)) {
     return { ...failed, cause: "exit", exit_code: 126 };
   }
   if (error instanceof LeaseError && (error.code === "not_found" || error.code === "not_executable")) {

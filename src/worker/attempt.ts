@@ -29,7 +29,7 @@ import type { Fence } from "../runner/fence.ts";
 import { LogCapture } from "../runner/log/capture.ts";
 import { LogFile } from "../runner/log/file.ts";
 import { LAST_LINES, LineCounter, Tail } from "../runner/log/tail.ts";
-import { ProgramRun, type JobRun, type Outcome, type StopReason } from "../runner/run.ts";
+import { ProgramRun, startFailure, type JobRun, type Outcome, type StopReason } from "../runner/run.ts";
 import { runHandler, type Handling } from "./in_process.ts";
 import { failedLog } from "./failed_log.ts";
 import type { LogFlusher } from "./log_flusher.ts";
@@ -127,6 +127,8 @@ export class Attempt {
         // In the same turn: nothing that the job says may come before somebody listens.
         return run === null ? NEVER_RAN : this.#watch(run);
       })
+      // What an earlier one left may not have been found either.
+      .catch(startFailure)
       .then((outcome) => this.#end(outcome));
     this.settled = this.ended.then((end) => this.#settle(end));
   }
@@ -134,14 +136,8 @@ export class Attempt {
   statistics() {
     const last_beat_ms_ago = Math.round(this.#options.clock.mono_ms() - this.#heartbeat.last_beat_ms);
     const { job, token: attempt, lease_ms } = this.lease;
-    return {
-      job: job.id,
-      attempt,
-      last_beat_ms_ago,
-      lease_ms,
-      last_line: this.#tail.lastLine(),
-      stopping: this.stopping,
-    };
+    const last_line = this.#tail.lastLine();
+    return { job: job.id, attempt, last_beat_ms_ago, lease_ms, last_line, stopping: this.stopping };
   }
 
   /** It has been told to end, by whomever. */

@@ -145,12 +145,20 @@ describe("lease guard", () => {
     );
     const worker = await site.workerReady("--lease", "2s", "--beat", "timer");
     const guarded = Number(await site.written("guarded", /^\d+$/));
-    // Nobody extends, nobody sweeps: only the guard itself can know.
+    // Nobody extends, nobody sweeps, nobody enforces: only the guard itself can know.
     await site.freeze(worker);
+    for (const pid of enforcersOf(worker.pid)) process.kill(-pid, "SIGSTOP");
     await site.written("codes", /^code 4$/, 8_000);
     expect(site.processes(id).map(({ pid }) => pid)).not.toContain(guarded);
     expect(site.processes(id)).not.toEqual([]);
+    for (const pid of enforcersOf(worker.pid)) process.kill(-pid, "SIGCONT");
     worker.signal("SIGCONT");
     await worker.end("SIGQUIT");
   });
 });
+
+/** The shells that kill a worker's jobs when it can't. */
+function enforcersOf(worker: number): number[] {
+  const children = Bun.spawnSync(["pgrep", "-P", String(worker), "-f", "^/bin/sh -s "]).stdout.toString();
+  return children.split("\n").filter(Boolean).map(Number);
+}

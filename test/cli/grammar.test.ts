@@ -118,11 +118,12 @@ describe("commands", () => {
   });
 
   test("have short names, which take the same flags", async () => {
-    const id = (await lease("add", "-q", "mail", "--", "true")).stdout.trim();
-    expect((await lease("ls", "--queue", "mail", "--json")).stdout).toContain(`"id":${id},`);
-    expect((await lease("status", "--json")).stdout).toContain('"queues":');
-    expect((await lease("kill", id)).code).toBe(0);
-    expect((await lease("log", id)).code).toBe((await lease("logs", id)).code);
+    const place = newPlace();
+    const id = (await place.lease("add", "-q", "mail", "--", "true")).stdout.trim();
+    expect((await place.lease("ls", "--queue", "mail", "--json")).stdout).toContain(`"id":${id},`);
+    expect((await place.lease("status", "--json")).stdout).toContain('"queues":');
+    expect((await place.lease("kill", id)).code).toBe(0);
+    expect((await place.lease("log", id)).code).toBe((await place.lease("logs", id)).code);
     expect((await lease("help", "ls")).stdout).toBe((await lease("inspect", "--help")).stdout);
   });
 
