@@ -141,8 +141,8 @@ export interface Sweeper {
 
   /**
    * For a sweep on a store that shares this machine's clock: whether that has jumped forward within the last `hold_ms`, as
-   * far as anybody on the machine has noticed. Leases that seem to have ended may then be alive. After a jump back,
-   * leases are cut to their length from now.
+   * far as anybody on the machine has noticed. Leases that seem to have ended may then be alive. After a jump back
+   * leases move with the clock; none is cut below its length from now and the time that a stop takes.
    */
   noticeClockJump(now: MachineTime, hold_ms: number): Promise<boolean>;
 }

@@ -1,6 +1,7 @@
 /** Sweeps on a machine whose clock is set, or that sleeps. */
 
 import { describe, expect } from "bun:test";
+import { STOP_ROOM_MS } from "../../src/store/sqlite/recover.ts";
 import { Registration } from "../../src/worker/registration.ts";
 import { benchTest as test, LEASE_MS } from "../leasing/fixture.ts";
 import { counted, DEAD, EVERY_MS, register, SWEEP_GRACE_MS, sweepOf } from "./sweeps.ts";
@@ -83,14 +84,14 @@ describe("a sweep after the clock was set ahead", () => {
 });
 
 describe("a sweep after the clock was set back", () => {
-  test("cuts leases to their length from now", async (b) => {
+  test("cuts leases to their length from now, with room for a stop", async (b) => {
     const { job } = await b.granted();
     const sweep = sweepOf(b);
     await sweep.scan();
     b.clock.jumpWall(-HOUR_MS);
     await sweep.scan();
-    expect(await b.expiryOf(job.id)).toBe(b.clock.wall_ms() + LEASE_MS);
-    await b.pass(LEASE_MS + SWEEP_GRACE_MS + 1);
+    expect(await b.expiryOf(job.id)).toBe(b.clock.wall_ms() + LEASE_MS + STOP_ROOM_MS);
+    await b.pass(LEASE_MS + STOP_ROOM_MS + SWEEP_GRACE_MS + 1);
     expect(await sweep.scan()).toMatchObject({ recovered: 1 });
   });
 
@@ -114,4 +115,31 @@ describe("a sweep after the clock was set back", () => {
     expect((await b.job(lease.job.id)).state).toEqual({ name: "scheduled", run_at_ms: b.clock.wall_ms() + 1_000 });
     expect((await b.job(put_off)).state).toEqual({ name: "scheduled", run_at_ms: chosen });
   });
+
+  test("takes nothing from a lease that was granted while the notice waited for its turn to be written", async (b) => {
+    const id = await b.enqueue();
+    await sweepOf(b).scan();
+    b.clock.jumpWall(-HOUR_MS);
+    const uptime_ms = b.clock.mono_ms();
+    const noticing = b.store.noticeClockJump({ boot_id: "boot", uptime_ms, suspends: 0 }, EVERY_MS);
+    b.clock.jumpWall(500);
+    await b.manager.acquire();
+    await noticing;
+    expect(await b.expiryOf(id)).toBe(b.clock.wall_ms() + LEASE_MS);
+  });
+
+  for (const order of ["before", "after"] as const) {
+    test(`leaves a job the time to stop that it was given ${order} the clock was set`, async (b) => {
+      const lease = await b.granted();
+      const sweep = sweepOf(b);
+      await sweep.scan();
+      const stopFor = { expires_in_ms: LEASE_MS + 5_000, beat_age_ms: null, beats: 0 };
+      if (order === "before") await b.manager.renew(lease, stopFor);
+      b.clock.jumpWall(-HOUR_MS);
+      if (order === "after") await b.manager.renew(lease, stopFor);
+      await sweep.scan();
+      const given_ms = (await b.expiryOf(lease.job.id)) - b.clock.wall_ms();
+      expect(given_ms).toBeGreaterThanOrEqual(lease.remaining());
+    });
+  }
 });

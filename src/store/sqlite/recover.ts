@@ -150,9 +150,19 @@ const CLOCK_SEEN = once(() =>
 );
 type Seen = v.InferOutput<ReturnType<typeof CLOCK_SEEN>>;
 
-const CUT_LEASES = `UPDATE jobs SET expires_at_ms = ?1 + granted.lease_ms, last_beat_at_ms = min(last_beat_at_ms, ?1)
+/**
+ * A job that is being stopped may hold more than the length of its lease, asked for after the clock was set and before
+ * anybody noticed. It costs little: who died on this machine is found by its process, whatever its lease says.
+ */
+export const STOP_ROOM_MS = 60_000;
+
+// No lease may become shorter than its holder believes. One from before the clock was set moves with it; one from after
+// is right already, and can't be told from the others unless it is longer than any that is asked for.
+const CUT_LEASES = `UPDATE jobs SET
+    expires_at_ms = max(jobs.expires_at_ms + ?2, ?1 + granted.lease_ms + ${STOP_ROOM_MS}),
+    last_beat_at_ms = min(last_beat_at_ms, ?1)
   FROM attempts AS granted WHERE granted.job_id = jobs.id AND granted.attempt = jobs.token
-    AND jobs.state = 'running' AND jobs.expires_at_ms > ?1 + granted.lease_ms`;
+    AND jobs.state = 'running' AND jobs.expires_at_ms > ?1 + granted.lease_ms + ${STOP_ROOM_MS}`;
 // A pause before a retry is an interval; what a person put off is a moment, and stays. One that began after the clock
 // was set and before anybody noticed is cut short: better than an hour too long.
 const MOVE_RETRIES = "UPDATE jobs SET run_at_ms = run_at_ms + ?1 WHERE state = 'scheduled' AND token > 0";
@@ -183,7 +193,8 @@ export function noticeClockJump(db: Database, reading: Reading): boolean {
   const last = lastSeen(db, boot_id);
   const moved_ms = last === null ? 0 : moved(last, reading);
   if (moved_ms < -JUMP_MS) {
-    db.sql(CUT_LEASES).run(wall_ms);
+    // Not by the reading, which may have waited for the lock while others were granted leases.
+    db.sql(CUT_LEASES).run(db.now_ms(), moved_ms);
     db.sql(MOVE_RETRIES).run(moved_ms);
     db.sql(MOVE_STARTS).run(moved_ms);
   }
