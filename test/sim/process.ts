@@ -67,8 +67,6 @@ export class SimProcess {
       get: (target, name) => {
         const value: unknown = Reflect.get(target, name, target);
         if (typeof value !== "function") return value;
-        // It adds up what has happened, and decides nothing: no chance is spent on it.
-        if (name === "foldHistory") return () => this.#state === "crashed" || value.apply(target);
         return async (...args: unknown[]) => {
           await resumed();
           const fails_before = chance.of(faults.before);
