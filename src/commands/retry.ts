@@ -1,6 +1,6 @@
 /** `lease retry`: finished jobs run again, with all their retries. */
 
-import { wasDoomed } from "../core/job.ts";
+import { doomedBy, type Job } from "../core/job.ts";
 import { command } from "../cli/command.ts";
 import { JSON_FLAG, statesFlag } from "../cli/flags.ts";
 import { changeJobs, SELECTION_FLAGS } from "../cli/selection.ts";
@@ -35,9 +35,8 @@ export default command({
   run: (context) =>
     changeJobs(context, {
       verb: "retry",
-      // A pipeline is more than what failed of it.
       states: ["failed", "cancelled"],
-      fits: (job) => job.state.name === "failed" || wasDoomed(job),
+      fits: pipelines(),
       change: (store, ids) => store.retry(ids),
       done: ["pending", "blocked"],
       complaint: ({ id, status, state }) =>
@@ -46,3 +45,17 @@ export default command({
           : `job ${id} is ${state}: only finished jobs can be retried`,
     }),
 });
+
+/**
+ * A pipeline is more than what failed of it: what could not run because of that goes along, and so on. What waits for one
+ * that somebody cancelled does not: it would wait for ever.
+ */
+function pipelines(): (job: Job) => boolean {
+  const retried = new Set<number>();
+  return (job) => {
+    const parent = doomedBy(job);
+    const fits = job.state.name === "failed" || (parent !== null && retried.has(parent));
+    if (fits) retried.add(job.id);
+    return fits;
+  };
+}

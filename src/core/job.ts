@@ -168,9 +168,10 @@ export function isFinished(state: JobState): state is Finished {
 /** How the reason of a job goes on that was cancelled because of one that it waits for. */
 export const WAITED_FOR = ", which it waits for, ";
 
-/** Nobody cancelled it: it could not run any more. */
-export function wasDoomed({ state, reason }: Pick<Job, "state" | "reason">): boolean {
-  return state.name === "cancelled" && reason !== null && reason.includes(WAITED_FOR);
+/** Nobody cancelled it: it could not run any more because of this job. Null: it is not so. */
+export function doomedBy({ state, reason }: Pick<Job, "state" | "reason">): number | null {
+  const [, parent, rest] = /^job (\d+)(.*)$/s.exec(reason ?? "") ?? [];
+  return state.name === "cancelled" && rest?.startsWith(WAITED_FOR) ? Number(parent) : null;
 }
 
 export type ShownState = StateName | "cancelling" | "retrying";

@@ -256,6 +256,21 @@ describe("lease retry", () => {
     expectRefusal(await place.lease("retry", "--status", "pending"), 2, "use completed, failed, cancelled");
   });
 
+  test("of a task takes along what could not run because of a failure, not what waits for a cancelled job", async () => {
+    const place = newPlace();
+    await place.enqueue("-t", "rel", "--retries", "0", "--", "false");
+    await place.enqueue("-t", "rel", "--after", "1", "--", "true");
+    await place.enqueue("-t", "rel", "--after", "2", "--", "true");
+    await place.enqueue("-t", "rel", "--delay", "1h", "--", "true");
+    await place.enqueue("-t", "rel", "--after", "4", "--", "true");
+    await place.lease("cancel", "4");
+    await place.work();
+    expect(await place.lease("retry", "--task", "rel")).toMatchObject({
+      code: 0,
+      stdout: "1 pending\n2 blocked\n3 blocked\n",
+    });
+  });
+
   test("takes what ended in some ways, of all queues", async () => {
     const place = await oneOfEach();
     expect(await place.lease("retry", "--status", "failed,cancelled")).toMatchObject({
