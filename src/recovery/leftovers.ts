@@ -76,7 +76,10 @@ export async function killLeftovers(
   const beyond = search.beyondUs(leftovers);
   if (found.cgroups.length + found.processes.length === 0 || !(await mayKill()))
     return { killed: 0, survivors: beyond };
-  const groups = new Set(found.processes.map(({ pid }) => livingStat(pid)?.group));
+  // One that has ended meanwhile is in none.
+  const groups = new Set(
+    found.processes.map(({ pid }) => livingStat(pid)?.group).filter((group) => group !== undefined),
+  );
   // Most often one is the other as well.
   const killed = Math.max(found.cgroups.length, groups.size);
   for (let round = 0; round < ROUNDS; round++) {
