@@ -87,6 +87,12 @@ export class Lease {
     return this.#shares_clock && jump_ms > JUMP_MS && this.remaining() > 0 ? jump_ms : 0;
   }
 
+  /** The store's clock was set back since it last heard of this lease, and whoever noticed may have cut it. */
+  wasSetBack(): boolean {
+    const { mono_ms, wall_ms } = this.#since();
+    return this.#shares_clock && wall_ms - mono_ms < -JUMP_MS;
+  }
+
   #since(): Instant {
     return {
       mono_ms: this.#clock.mono_ms() - this.#sent.mono_ms,

@@ -115,12 +115,18 @@ export class SilenceWatch {
     });
   }
 
-  /** The clock was set ahead: the store is told at once what is left, before a sweep takes the lease for an old one. */
+  /**
+   * The clock was set ahead: the store is told at once what is left, before a sweep takes the lease for an old one.
+   * Set back, the same: were it set ahead again before the next beat, our clocks would agree and show nothing of it.
+   */
   #correct(): void {
     const { lease, clock } = this.#options;
-    if (lease.jumped() === 0) return;
-    const left_ms = silentAt(this.#budget()) - clock.mono_ms();
-    if (left_ms > 0 && !this.#stopping) this.#extend(Math.ceil(left_ms));
+    const set_back = lease.wasSetBack();
+    if ((lease.jumped() === 0 && !set_back) || this.#stopping) return;
+    const silent_in_ms = silentAt(this.#budget()) - clock.mono_ms();
+    // What was asked for to close is kept.
+    const left_ms = set_back ? Math.max(silent_in_ms, lease.remaining()) : silent_in_ms;
+    if (left_ms > 0) this.#extend(Math.ceil(left_ms));
   }
 
   #fire(): void {

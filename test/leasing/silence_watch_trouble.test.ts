@@ -1,6 +1,7 @@
 import { JUMP_TRUST_MS } from "../../src/core/clock.ts";
 import { describe, expect } from "bun:test";
 import type { Job } from "../../src/core/job.ts";
+import { sweepOf } from "../recovery/sweeps.ts";
 import { answered, benchTest as test, LEASE_MS, type Bench } from "./fixture.ts";
 import { GRACE_MS, SLACK_MS, watched, words } from "./watched.ts";
 
@@ -143,5 +144,19 @@ describe("a watch on a machine whose clocks do not go as they should", () => {
     b.clock.jumpWall(3_600_000);
     await b.pass(LEASE_MS);
     expect(words(w)).toEqual(["lost: it could not be renewed in time"]);
+  });
+
+  test("keeps a lease through a clock that is set back, noticed by a sweep, and set ahead again", async (b) => {
+    const w = await watched(b);
+    const sweep = sweepOf(b);
+    await sweep.scan();
+    b.clock.jumpWall(-3_600_000);
+    await sweep.scan();
+    await b.pass(2_000);
+    b.clock.jumpWall(3_600_000);
+    await b.pass(1_000);
+    expect(words(w)).toEqual([]);
+    expect((await b.expiryOf(w.lease.job.id)) - b.clock.wall_ms()).toBeGreaterThanOrEqual(w.lease.remaining());
+    expect(w.lease.remaining()).toBe(LEASE_MS - 3_000);
   });
 });

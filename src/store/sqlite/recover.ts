@@ -156,7 +156,7 @@ type Seen = v.InferOutput<ReturnType<typeof CLOCK_SEEN>>;
  */
 export const STOP_ROOM_MS = 60_000;
 
-// No lease may become shorter than its holder believes. One from before the clock was set moves with it; one from after
+// A lease should not become shorter than its holder believes. One from before the clock was set moves with it; one from after
 // is right already, and can't be told from the others unless it is longer than any that is asked for.
 const CUT_LEASES = `UPDATE jobs SET
     expires_at_ms = max(jobs.expires_at_ms + ?2, ?1 + granted.lease_ms + ${STOP_ROOM_MS}),
