@@ -77,12 +77,18 @@ describe("a message says what is wrong", () => {
 describe("a variable that is nearly a setting", () => {
   test.each([
     ["LEASE_STOER", "LEASE_STORE"],
-    ["LEASE_WORKER_SLOT", "LEASE_WORKER_SLOTS"],
+    ["LEASE_COLOUR", "LEASE_COLOR"],
     ["LEASE_ENQUEUE_RETRYS", "LEASE_ENQUEUE_RETRIES"],
+    ["LEASE_ENQEUE_RETRIES", "LEASE_ENQUEUE_RETRIES"],
   ])("%s is named with %s, also by the quickest enqueue", async (name, meant) => {
     const place = newPlace();
     const { stderr } = await place.leaseWith({ env: { [name]: "1" } }, "enqueue", "--", "true");
     expect(stderr).toBe(`lease: ${name} is no setting; did you mean ${meant}?\n`);
+  });
+
+  test("of another command is named by all but the quickest enqueue", async () => {
+    const { stderr } = await newPlace().leaseWith({ env: { LEASE_WORKER_SLOT: "1" } }, "worker", "--until-empty");
+    expect(stderr).toBe("lease: LEASE_WORKER_SLOT is no setting; did you mean LEASE_WORKER_SLOTS?\n");
   });
 
   test("is not seen in what a job is told, or in what is not like any", async () => {

@@ -90,9 +90,11 @@ function describe(files: QuickFiles, words: readonly string[], env: Env): { stor
   }
 }
 
-/** Also by a variable that may be a slip: the whole command says so. */
+/** Also by a variable that may be a slip of one that counts here: the whole command says so. */
+const SETS = /^LEASE_(?:EN[A-Z]*_|[A-Z]+$)/;
+
 function isSet(env: Env): boolean {
-  for (const name in env) if (name.startsWith("LEASE_") && !isPlainVariable(name)) return true;
+  for (const name in env) if (SETS.test(name) && !isPlainVariable(name)) return true;
   return NOT_READ.some((key) => nonEmpty(env[variableName(null, key)]) !== undefined);
 }
 
