@@ -58,8 +58,11 @@ export default command({
         prune_ms,
       });
       const print = (counts: SweepCounts) => io.stdout(args.json ? jsonLine(counts) : sweepText(counts));
-      if (args.once) print(await sweep.scan());
-      else await untilSignal(store, sweep, print);
+      if (args.once) {
+        const counts = await sweep.scan();
+        // Cron mails what is printed, every minute.
+        if (args.json || didSomething(counts)) print(counts);
+      } else await untilSignal(store, sweep, print);
       return 0;
     });
   },
@@ -84,6 +87,10 @@ async function untilSignal(store: Store, sweep: RecoverySweep, print: (counts: S
     stopGuarding();
     await sweep.stop();
   }
+}
+
+function didSomething(counts: SweepCounts): boolean {
+  return Object.values({ ...counts, scan_duration_ms: 0 }).some((count) => count > 0);
 }
 
 function sweepText(counts: SweepCounts): string {
