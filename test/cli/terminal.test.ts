@@ -218,7 +218,7 @@ describe("a reader that went away", () => {
       ["worker", "--help"],
       ["version"],
       ["cancel", "2"],
-      ["watchdog", "--once"],
+      ["watchdog", "--once", "--json"],
       ["enqueue", "--", "true"],
       ["watchdog", "--every", "1s"],
       ["watchdog", "--json"],
