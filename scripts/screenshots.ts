@@ -1,6 +1,6 @@
 // Pictures of `lease ui` on a lively store: light, dark, and as on a phone.
 //
-//   bun scripts/screenshots.ts [--out DIR] [--all]   → DIR (docs/images), three pictures for the README; --all takes every
+//   bun scripts/screenshots.ts [--out DIR] [--all]   → DIR (docs/images), three pictures for the documents; --all takes every
 //                                                      page in every look, as PNG
 //
 // Needs dist/lease (bun scripts/build.ts) and a Chromium ($CHROMIUM, or chromium on PATH).

@@ -1,11 +1,11 @@
-/** Failure hooks as the README has them, with a receiver that is down for a while, and workers that die. */
+/** Failure hooks as docs/planning.md has them, with a receiver that is down for a while, and workers that die. */
 
 import { describe, expect } from "bun:test";
 import { chmodSync } from "node:fs";
 import { scenario } from "../support/process.ts";
 import type { Site } from "../support/process.ts";
 
-/** The webhook of the README, but for its address. */
+/** The webhook of docs/planning.md, but for its address. */
 const WEBHOOK = (url: string) =>
   `curl -fsS --max-time 10 -d "job $LEASE_FAILED_JOB failed: $LEASE_FAILED_ERROR" ${url}`;
 

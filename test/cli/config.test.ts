@@ -212,9 +212,8 @@ test("help and version work with a broken lease.toml, and without a file there i
   }
 });
 
-test("the lease.toml in the README is one that works", async () => {
-  const [, example = ""] =
-    /## Configuration[^]*?```toml\n([^]*?)```/.exec(readFileSync(join(ROOT, "README.md"), "utf8")) ?? [];
+test("the lease.toml in the documents is one that works", async () => {
+  const [, example = ""] = /```toml\n([^]*?)```/.exec(readFileSync(join(ROOT, "docs/configuration.md"), "utf8")) ?? [];
   const place = newPlace();
   write(place, example);
   expect(await plain(place, ["enqueue", "--", "true"])).toEqual({ code: 0, stdout: "1\n", stderr: "" });
