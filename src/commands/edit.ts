@@ -25,7 +25,11 @@ const {
 const EDITABLE = Object.fromEntries(
   Object.entries(CHANGEABLE).map(([name, { fallback: _fallback, ...flag }]) => [name, flag]),
 ) as typeof CHANGEABLE;
-const LISTS = JOB_LISTS.filter((name) => name !== "env");
+const LISTS = [...JOB_LISTS.filter((name) => name !== "env"), "unset"] as const;
+/** What can be as if nobody had ever said it; for whom it waits there is --free. */
+const UNSETTABLE = (Object.keys(CHANGEABLE) as (keyof typeof CHANGEABLE)[]).filter(
+  (name) => name !== "at" && !PARENT_FIELDS.some((parent) => parent === name),
+);
 const PAGE = 1_000;
 
 export default command({
@@ -33,6 +37,12 @@ export default command({
   args: {
     ...EDITABLE,
     free: { type: "boolean", description: "Wait for no other job any more" },
+    unset: {
+      type: "enum",
+      options: UNSETTABLE.map(flagName),
+      valueHint: "FLAGS",
+      description: "What these say is said no more: limit,need,timeout",
+    },
     json: JSON_FLAG,
   },
   repeat: LISTS,
@@ -43,6 +53,7 @@ export default command({
     ["lease edit 7 --priority 10", "next in line"],
     ["lease edit 7 9-12 --queue slow --delay 1h", "elsewhere, and later"],
     ["lease edit 7 --after 12", "also for one that was queued later"],
+    ["lease edit 7 --unset limit,timeout", "as if these had not been given"],
   ],
   notes: [
     "What is not named stays as it is; --after and its like are said anew together. A job that runs, or has ended, is " +
@@ -58,7 +69,16 @@ export default command({
     if (free && links !== undefined) {
       throw new LeaseError("usage", `--free and --${flagName(links)} both say what it waits for: give one of them`);
     }
-    const changes = changesOf(job, (name) => given.has(name) || (free && name === "after"));
+    const unset = new Set(lists.unset);
+    const both = UNSETTABLE.find((name) => unset.has(flagName(name)) && given.has(name));
+    if (both !== undefined) {
+      const flag = flagName(both);
+      throw new LeaseError("usage", `--${flag} and --unset ${flag} can't both be: give one of them`);
+    }
+    const changes = changesOf(
+      job,
+      (name) => given.has(name) || unset.has(flagName(name)) || (free && name === "after"),
+    );
     if (Object.keys(changes).length === 0) {
       throw new LeaseError("usage", "edit what of them? Name a flag, such as --priority 10");
     }

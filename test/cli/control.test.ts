@@ -195,6 +195,14 @@ describe("lease edit", () => {
     expect((await place.lease("edit", "1", "--free")).code).toBe(0);
     expectRefusal(await place.lease("edit", "1", "--free", "--after", "2"), 2, "--free and --after");
     expectRefusal(await place.lease("edit", "1", "--lease", "10ms"), 2, "lease must be at least 1s");
+    const edit = (line: string) => place.lease("edit", ...line.split(" "));
+    await edit("1 --limit few --need gpu=9 --on-failed x --task t --delay 1h");
+    expect((await edit("1 --unset limit,need,on-failed,timeout --unset delay")).code).toBe(0);
+    const { stdout } = await place.lease("inspect", "1", "--json");
+    expect(JSON.parse(stdout)).toMatchObject({ limit: [], need: [], state: "pending", task: "t", priority: 7 });
+    expect(JSON.parse(stdout)).toMatchObject({ settings: { timeout: null, on_failed: null } });
+    expectRefusal(await edit("1 --unset timeout --timeout 1s"), 2, "--unset timeout can't both");
+    expectRefusal(await place.lease("edit", "1", "--unset", "key"), 2, '--unset can\'t be "key"');
     expectRefusal(await place.lease("edit", "1"), 2, "edit what of them? Name a flag");
     expectRefusal(await place.lease("edit", "--priority", "1"), 2, "edit what? Name ids");
     expectRefusal(await place.lease("edit", "9", "--priority", "1"), 1, "there is no job 9");

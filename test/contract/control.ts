@@ -4,7 +4,9 @@
 
 import { describe, expect } from "bun:test";
 import { end, newJob } from "../support/jobs.ts";
-import { only, type StoreTest } from "./subject.ts";
+import { only, type StoreTest, type Subject } from "./subject.ts";
+
+const reasonOf = async (s: Subject, id: number) => (await s.job(id)).reason;
 
 export function controlContract(test: StoreTest): void {
   describe("cancel", () => {
@@ -81,6 +83,30 @@ export function controlContract(test: StoreTest): void {
       ]);
       expect([await s.stateOf(other), await s.stateOf(running.job.id)]).toEqual(["scheduled", "running"]);
       expect((await s.job(rescue)).state.name).toBe("cancelled");
+    });
+
+    test("gives its reason to all that it names, also where one of them waits for another", async (s) => {
+      const first = await s.enqueueOne();
+      const [second] = (await s.enqueue({ after: [first] })) as [number];
+      await s.store.cancel([first, second], "wrong branch");
+      expect([await reasonOf(s, first), await reasonOf(s, second)]).toEqual(["wrong branch", "wrong branch"]);
+      const third = await s.enqueueOne();
+      const [fourth] = (await s.enqueue({ after: [third] })) as [number];
+      await s.store.cancel([third, fourth], null);
+      expect([await reasonOf(s, third), await reasonOf(s, fourth)]).toEqual([null, null]);
+    });
+
+    test("with cascade and no reason says of those that it takes along whom they went with", async (s) => {
+      const first = await s.enqueueOne();
+      const child = await s.enqueueOne({ after: [first] });
+      const grandchild = await s.enqueueOne({ after_any: [child] });
+      await s.store.cancel([first], null, { cascade: true });
+      expect(await reasonOf(s, first)).toBeNull();
+      for (const id of [child, grandchild]) expect(await reasonOf(s, id)).toBe(`cancelled along with job ${first}`);
+      const done = await s.finished("completed");
+      const late = await s.enqueueOne({ after: [done] });
+      await s.store.cancel([done, late], "both", { cascade: true });
+      expect(await reasonOf(s, late)).toBe("both");
     });
 
     test("answers for each id in the order asked, an unknown one too", async (s) => {

@@ -179,6 +179,9 @@ describe("a worker", () => {
         { id, status: "changed", state: "pending" },
       ]);
       expect(await queue.inspect(id)).toMatchObject({ priority: 7, queue: "slow", state: "scheduled" });
+      await queue.edit(id, { limit: ["few"], timeout: "9s" });
+      await queue.edit(id, { limit: null, timeout: null, delay: null });
+      expect(await queue.inspect(id)).toMatchObject({ limit: [], state: "pending" });
       expect(await refusal(() => queue.edit(id, { argv: ["x"] } as object))).toEqual([
         "usage",
         expect.stringContaining("argv"),

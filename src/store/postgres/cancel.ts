@@ -2,7 +2,7 @@
 
 import type { StateName } from "../../core/job.ts";
 import { graceColumn, toGrace } from "../shared/columns.ts";
-import { cancelAnswer } from "../shared/verdicts.ts";
+import { alongReason, cancelAnswer } from "../shared/verdicts.ts";
 import type { CancelOptions, CancelRequest } from "../queries.ts";
 import type { CancelAnswer } from "../queries.ts";
 import { freeChildren } from "./dependencies.ts";
@@ -36,8 +36,13 @@ export async function cancel(
   { grace = null, cascade = false }: CancelOptions = {},
 ): Promise<CancelAnswer[]> {
   if (cascade) {
-    const below = idsOf(await db.query(BELOW, [ids]));
-    return cancel(db, [...new Set([...ids, ...below])], reason, { grace });
+    const named = new Set(ids);
+    const along = idsOf(await db.query(BELOW, [ids])).filter((id) => !named.has(id));
+    // All are locked in the order of their ids, as everybody locks them.
+    await db.query(SQL.lockJobs, [[...named, ...along]]);
+    // The last first: none of them is freed by the end of another.
+    const others = await cancel(db, along, reason ?? alongReason(ids), { grace });
+    return [...(await cancel(db, ids, reason, { grace })), ...others];
   }
   const rows = await db.query(SQL.lockJobs, [ids]);
   const before = byId(rows);

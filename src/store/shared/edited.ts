@@ -30,6 +30,7 @@ export interface Edited {
 /** Refuses what would be refused of a new job. */
 export function edited(job: Job, changes: JobChanges, now_ms: number): Edited {
   const { parents = NOBODY, settings, when, ...rest } = changes;
+  if ([...parents.after, ...parents.after_any, ...parents.after_failed].includes(job.id)) throw circle(job.id, job.id);
   const { queue, task, key, priority, argv, input, cwd, env, limits, needs } = job;
   const asked: NewJob = {
     queue,
@@ -70,5 +71,6 @@ export function editedColumns({ job, state, run_at_ms }: Edited): SqlValue[] {
 
 /** To be thrown: `parent`, or one that it waits for, waits for the job. */
 export function circle(id: number, parent: number): LeaseError {
+  if (id === parent) return new LeaseError("dependency", `job ${id} can't wait for itself`);
   return new LeaseError("dependency", `job ${id} can't wait for job ${parent}, which waits for it`);
 }

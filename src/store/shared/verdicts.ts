@@ -68,6 +68,11 @@ export function doomReason(parent: number, state: keyof (typeof DOOM_REASON)["ho
   return `job ${parent}${DOOM_REASON.between}${DOOM_REASON.how[state]}`;
 }
 
+/** Of a job that somebody cancelled together with those that it waits for. */
+export function alongReason([first, ...others]: readonly number[]): string {
+  return `cancelled along with job ${first}${others.length === 0 ? "" : ` and ${others.length} more`}`;
+}
+
 export function noParent(id: number, index?: number): LeaseError {
   return new LeaseError("dependency", `there is no job ${id} to wait for`, index === undefined ? {} : { index });
 }

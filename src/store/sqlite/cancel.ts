@@ -1,7 +1,7 @@
 /** Waiting jobs end at once, with those that wait for them; running ones are asked to. */
 
 import { graceColumn, toGrace } from "../shared/columns.ts";
-import { cancelAnswer } from "../shared/verdicts.ts";
+import { alongReason, cancelAnswer } from "../shared/verdicts.ts";
 import type { CancelOptions, CancelRequest } from "../queries.ts";
 import type { CancelAnswer } from "../queries.ts";
 import { noteCancelled } from "./history.ts";
@@ -16,13 +16,22 @@ const REQUEST_CANCEL = `UPDATE jobs SET cancel_requested_at_ms = coalesce(cancel
 const CANCEL_REQUESTS = `SELECT id, token, cancel_grace_ms FROM jobs
   WHERE holder = ?1 AND state = 'running' AND cancel_requested_at_ms IS NOT NULL`;
 
-/** Whether it was waiting and is cancelled now. */
-export function cancelWaiting(db: Database, id: number, now_ms: number, reason: string | null): boolean {
-  const queue = db.sql(CANCEL).get(id, now_ms, reason)?.["queue"];
-  if (queue === undefined) return false;
-  noteCancelled(db, String(queue), now_ms);
-  freeChildren(db, id, now_ms);
-  return true;
+/** Answers which of them were waiting and are cancelled now: all of them before those that wait for one hear of it. */
+export function cancelWaiting(
+  db: Database,
+  ids: readonly number[],
+  now_ms: number,
+  reason: string | null,
+): ReadonlySet<number> {
+  const cancelled = new Set<number>();
+  for (const id of ids) {
+    const queue = db.sql(CANCEL).get(id, now_ms, reason)?.["queue"];
+    if (queue === undefined) continue;
+    noteCancelled(db, String(queue), now_ms);
+    cancelled.add(id);
+  }
+  for (const id of cancelled) freeChildren(db, id, now_ms);
+  return cancelled;
 }
 
 const BELOW = `WITH RECURSIVE below (id) AS (
@@ -44,16 +53,19 @@ export function cancel(
   reason: string | null,
   { grace = null, cascade = false }: CancelOptions = {},
 ): CancelAnswer[] {
-  if (cascade) return cancel(db, [...new Set([...ids, ...below(db, ids)])], reason, { grace });
+  if (cascade) {
+    const named = new Set(ids);
+    const along = below(db, ids).filter((id) => !named.has(id));
+    // The last first: none of them is freed by the end of another.
+    const others = cancel(db, along, reason ?? alongReason(ids), { grace });
+    return [...cancel(db, ids, reason, { grace }), ...others];
+  }
   const now_ms = db.now_ms();
-  // Before anything is done: one that ends because another of them does was cancelled all the same.
   const states = ids.map((id) => stateOf(db, id));
+  const cancelled = cancelWaiting(db, ids, now_ms, reason);
   return ids.map((id, index) => {
-    const before = states[index] ?? null;
-    if (before === "blocked" && stateOf(db, id) === "cancelled") return cancelAnswer(id, before, true);
-    const cancelled = cancelWaiting(db, id, now_ms, reason);
-    if (!cancelled) db.sql(REQUEST_CANCEL).run(id, now_ms, reason, graceColumn(grace));
-    return cancelAnswer(id, before, cancelled);
+    if (!cancelled.has(id)) db.sql(REQUEST_CANCEL).run(id, now_ms, reason, graceColumn(grace));
+    return cancelAnswer(id, states[index] ?? null, cancelled.has(id));
   });
 }
 

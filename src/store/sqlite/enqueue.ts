@@ -30,7 +30,7 @@ function enqueueOne(db: Database, job: NewJob, now_ms: number, done_answers: rea
   if (live !== null) {
     const id = live["id"] as number;
     if (!replaces(job, { id, state: live["state"] as StateName })) return { id, created: false };
-    cancelWaiting(db, id, now_ms, `replaced by a new job with key ${job.key}`);
+    cancelWaiting(db, [id], now_ms, `replaced by a new job with key ${job.key}`);
   } else if (done_answers.length > 0 && job.key !== null) {
     const done = db.sql(NEWEST_BY_KEY).get(job.key);
     if (done_answers.some((state) => state === done?.["state"])) return { id: done?.["id"] as number, created: false };
