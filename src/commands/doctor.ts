@@ -15,10 +15,12 @@ import { errorText, LeaseError } from "../core/errors.ts";
 import { draftJob, JOB_FIELDS } from "../core/job_fields.ts";
 import { ALERTS, ENV, readValue, type AlertRules } from "../core/values.ts";
 import { alerts } from "../lookup/alerts.ts";
+import { auditFindings } from "../lookup/audit.ts";
 import { checkup, clock, okFinding } from "../lookup/checkup.ts";
 import { sqliteVersion } from "../platform/build_info.ts";
 import { systemClock } from "../platform/clock.ts";
 import type { Finding } from "../store/queries.ts";
+import type { Store } from "../store/store.ts";
 import { diagnosisJson, diagnosisText, isHealthy, type EffectiveSetting } from "../view/doctor.ts";
 import { jsonLine } from "../view/json.ts";
 import { visible } from "../view/text.ts";
@@ -34,6 +36,10 @@ export default command({
   meta: { name: "doctor", description: "Look for what is wrong with the store, its workers and the settings" },
   args: {
     grants: { type: "boolean", description: "Print the SQL by which a DBA makes roles and a schema for the store" },
+    audit: {
+      type: "boolean",
+      description: "Hold the store's whole history against what lease promises, and tell that alone",
+    },
     alert: valueFlag(ALERTS, "Only tell what breaks these rules, and exit with 1 then: for cron and monitors"),
     json: JSON_FLAG,
   },
@@ -46,12 +52,13 @@ export default command({
       "roles that may do no more than needed",
     ],
     ["lease doctor --alert stale=5m,oldest=1h,failed=10/1h", "quiet unless somebody should look"],
+    ["lease doctor --audit", "was any job ever granted twice, lost, or run before its turn?"],
     ["lease doctor --json | jq '.findings[] | select(.level != \"ok\")'", "for a monitor"],
   ],
   notes: ["Changes nothing. The integrity check reads the whole store, which takes a while when it is large."],
   exit_codes: [
     ["0", "all is well, or there are only warnings"],
-    ["1", "something is wrong, there is no store yet, or a rule of --alert is broken"],
+    ["1", "something is wrong, a promise was broken, there is no store yet, or a rule of --alert is broken"],
     ["125", "the store can't be opened"],
   ],
   run: async ({ args, given, commands, io }) => {
@@ -62,10 +69,11 @@ export default command({
     }
     if (args.alert !== undefined)
       return tellAlerts(args.alert, { json: args.json, store, trust: args.trust_store }, io);
-    const looked = await lookAtStore(store, args.trust_store, io);
+    const looked = await lookAtStore(store, args.trust_store, io, args.audit ? auditFindings : null);
+    const all = args.audit ? looked.findings : [...findings, ...looked.findings];
     const diagnosis = {
-      findings: [...findings, ...looked.findings].toSorted((a, b) => LEVELS.indexOf(a.level) - LEVELS.indexOf(b.level)),
-      settings,
+      findings: all.toSorted((a, b) => LEVELS.indexOf(a.level) - LEVELS.indexOf(b.level)),
+      settings: args.audit ? [] : settings,
     };
     const chosen = settings.find(({ command: of, name }) => of === null && name === "color")?.value;
     const color = COLOR_CHOICES.find((choice) => choice === chosen) ?? args.color;
@@ -90,14 +98,16 @@ async function tellAlerts(
   return found.length === 0 ? 0 : 1;
 }
 
-async function lookAtStore(location: string | null, trust_store: boolean, io: Io) {
+type Look = (store: Store) => Promise<Finding[]>;
+
+/** `instead`: of all else, where it is given. */
+async function lookAtStore(location: string | null, trust_store: boolean, io: Io, instead: Look | null) {
   const wall_ms = systemClock.wall_ms();
   try {
     const shared = { store: location ?? undefined, trust_store };
-    const findings = await withStore(shared, io, { create: false }, async ({ store, store_url }) => [
-      ...(await store.diagnose()),
-      ...(await checkup(store, store_url, wall_ms)),
-    ]);
+    const findings = await withStore(shared, io, { create: false }, async ({ store, store_url }) =>
+      instead === null ? [...(await store.diagnose()), ...(await checkup(store, store_url, wall_ms))] : instead(store),
+    );
     return { findings, failure: null };
   } catch (error) {
     const failure = error instanceof LeaseError ? error.exit_code : FAILED;

@@ -47,6 +47,24 @@ export interface Finding {
   advice: string | null;
 }
 
+/** What a store's own history shows about one promise. */
+export interface Audited {
+  name: string;
+  promise: string;
+  /** What else looks like a breach of it. */
+  caveat?: string | undefined;
+  /** What people do that looks the same and leaves no trace: then it is no more than worth a look. */
+  explained_by?: string | undefined;
+  broken: readonly Broken[];
+  /** There are more than these. */
+  more: boolean;
+}
+
+export interface Broken {
+  job: number | null;
+  text: string;
+}
+
 export interface CheckpointQuery {
   job?: number;
   task?: string;

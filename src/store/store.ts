@@ -28,6 +28,7 @@ import type { Change } from "../core/transition.ts";
 import type { Transfer } from "./copy/transfer.ts";
 import type { PlanReader, Planner } from "./plans.ts";
 import type {
+  Audited,
   Backlog,
   BacklogQuery,
   BulkEnqueued,
@@ -260,6 +261,9 @@ export interface Upkeep {
 
   /** What the engine can tell about its own health, worst first. */
   diagnose(): Promise<Finding[]>;
+
+  /** Holds what is written down of all jobs against what was promised about them; in use or not, and of any size. */
+  audit(): Promise<Audited[]>;
 
   /** Everything it holds as plain rows, for a copy into another store. */
   transfer(): Promise<Transfer>;

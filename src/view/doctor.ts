@@ -58,8 +58,7 @@ export function diagnosisText(diagnosis: Diagnosis, screen: Screen): string {
     "",
     told.length === 0 ? screen.paint.green("all is well") : told.join(", "),
     "",
-    renderTable(settingColumns(screen), settings, screen),
-    "",
+    ...(settings.length === 0 ? [] : [renderTable(settingColumns(screen), settings, screen), ""]),
   ].join("\n");
 }
 

@@ -211,6 +211,44 @@ describe("what is wrong is named, with what to do about it:", () => {
   });
 });
 
+describe("an audit", () => {
+  /** A failure, a success that was retried, a pair in order: all that a history should hold. */
+  async function lived(): Promise<Place> {
+    const place = newPlace();
+    await place.enqueue("--retries", "1", "--backoff", "fixed:1ms", "-c", "exit 3");
+    const parent = await place.enqueue("-c", "echo one; lease checkpoint half");
+    await place.enqueue("--after", String(parent), "-c", "echo two");
+    await place.work();
+    await place.lease("retry", String(parent));
+    await place.work();
+    return place;
+  }
+
+  test("of a store that kept every promise names them, and nothing else", async () => {
+    const place = await lived();
+    const { code, report } = await doctor(place, ["--audit"]);
+    expect(report.findings.filter(({ level }) => level !== "ok")).toEqual([]);
+    expect(code).toBe(0);
+    const promises = report.findings.map(({ name }) => name);
+    for (const name of ["tokens", "overlap", "done", "order", "counts", "integrity"]) expect(promises).toContain(name);
+    expect(report.settings).toEqual([]);
+    expect((await place.lease("doctor", "--audit")).stdout).toEndWith("\nall is well\n");
+  });
+
+  test("names each breach, says what was promised, and ends with 1", async () => {
+    const place = await lived();
+    change(place, "UPDATE attempts SET ended_at_ms = started_at_ms + 3600000 WHERE job_id = 2 AND attempt = 1");
+    const { code, found } = await doctor(place, ["--audit"]);
+    expect(code).toBe(1);
+    const [first] = found("overlap");
+    expect(first).toMatchObject({
+      level: "error",
+      value: expect.stringMatching(/^job 2: attempt 2 was granted \d+ ms/),
+    });
+    expect(first?.advice).toStartWith("promised: no attempt is granted before the one before it has ended (times");
+  });
+});
+
 describe("a store that can't be opened", () => {
   test("is 125, with the reason and what can be told without it", async () => {
     const place = newPlace();

@@ -45,12 +45,20 @@ export function storeTest(open: OpenStore): StoreTest {
     test(title, async () => {
       const opened = await open();
       try {
-        await body(new Subject(opened));
+        const subject = new Subject(opened);
+        await body(subject);
+        if (subject.is_untouched) expect(await breaches(await opened.reopen())).toEqual([]);
       } finally {
         await opened.dispose();
       }
     });
   };
+}
+
+/** What the store's own history shows against what is promised. */
+export async function breaches(store: Store): Promise<string[]> {
+  const broken = (await store.audit()).filter(({ explained_by }) => explained_by === undefined);
+  return broken.flatMap(({ name, broken: found }) => found.map(({ job, text }) => `${name}: job ${job}: ${text}`));
 }
 
 export const LEASE_MS = 60_000;
@@ -59,6 +67,8 @@ export class Subject {
   readonly store: Store;
   readonly slack_ms: number;
   readonly #opened: Opened;
+  /** Nobody wrote past the store, or set its clock back: its history must keep every promise. */
+  is_untouched = true;
 
   constructor(opened: Opened) {
     this.#opened = opened;
@@ -71,6 +81,7 @@ export class Subject {
   }
 
   tamper(sql: string): Promise<void> {
+    this.is_untouched = false;
     return this.#opened.tamper(sql);
   }
 

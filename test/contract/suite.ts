@@ -5,6 +5,7 @@
 
 import { describe } from "bun:test";
 import { acquireContract } from "./acquire.ts";
+import { auditContract } from "./audit.ts";
 import { bulkContract } from "./bulk.ts";
 import { controlContract } from "./control.ts";
 import { damageContract } from "./damage.ts";
@@ -61,5 +62,6 @@ export function storeContract(name: string, open: OpenStore): void {
     handlesContract(test);
     textsContract(test);
     damageContract(test);
+    auditContract(test);
   });
 }

@@ -51,6 +51,7 @@ const IS_WRITE: Readonly<Record<Exclude<keyof Store, keyof Reader>, boolean>> = 
   prunable: false,
   retention: false,
   diagnose: false,
+  audit: false,
   writeRetries: false,
 };
 const WRITES: ReadonlySet<string> = new Set(Object.entries(IS_WRITE).flatMap(([verb, writes]) => (writes ? verb : [])));

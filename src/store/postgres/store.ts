@@ -215,6 +215,7 @@ function upkeep(calls: Calls, schema: string): Upkeep {
     // Autovacuum does it.
     tidy: async () => {},
     diagnose: async () => calls.plain((await import("./diagnose.ts")).diagnose)(schema),
+    audit: async () => (await import("./audit.ts")).auditHistory(calls.session),
     async transfer() {
       const { postgresTransfer } = await import("./transfer.ts");
       return postgresTransfer(calls.session);

@@ -272,6 +272,7 @@ function upkeep(calls: Calls): Upkeep {
       writer.outside(() => db.sql("PRAGMA wal_checkpoint(TRUNCATE)").all());
     },
     diagnose: async () => calls.readNow(diagnose, location),
+    audit: async () => (await import("./audit.ts")).auditHistory(db, location),
     transfer: async () => sqliteTransfer(db, writer, location),
   };
 }
