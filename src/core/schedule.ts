@@ -69,6 +69,23 @@ export function dueTimes(schedule: Schedule, next: NextTime, now_ms: number): Du
   return { at_ms: [...made_up, ...due.slice(late.length)], next_at_ms: next(now_ms) };
 }
 
+/** From when on a schedule counts anew, and its next time. */
+export type Rewound = Pick<Schedule, "set_at_ms"> & { next_at_ms: number };
+
+/**
+ * When the clock was set back below what was fired, or below when the schedule was set, its next time may be years away.
+ * Null: it was not. One that comes every so often stays in step.
+ */
+export function rewound(schedule: Schedule, next: NextTime, now_ms: number): Rewound | null {
+  const { set_at_ms, next_at_ms, last_at_ms, paused, every_ms } = schedule;
+  if (paused || next_at_ms === null || (last_at_ms ?? set_at_ms) <= now_ms) return null;
+  const ahead_ms = next(now_ms);
+  if (ahead_ms === null) return null;
+  const back_ms = Math.max(0, set_at_ms - now_ms);
+  const moved_ms = every_ms === null ? back_ms : Math.ceil(back_ms / every_ms) * every_ms;
+  return { set_at_ms: set_at_ms - moved_ms, next_at_ms: Math.min(ahead_ms, next_at_ms) };
+}
+
 const HOUR_MS = 3_600_000;
 
 /** The newest of those from `first_ms` to now. After a long pause there may be millions: it looks back only so far. */

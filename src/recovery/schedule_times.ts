@@ -10,7 +10,7 @@ const FIELDS = ["minute", "hour", "day of the month", "month", "day of the week"
 /** Throws what is wrong, with the field; the reader of cron expressions is loaded only where there is one. */
 export async function timesOf({ cron, every_ms, zone, set_at_ms }: Times): Promise<NextTime> {
   if (every_ms !== null) {
-    return (behind_ms) => set_at_ms + (Math.floor(Math.max(0, behind_ms - set_at_ms) / every_ms) + 1) * every_ms;
+    return (behind_ms) => set_at_ms + (Math.floor((behind_ms - set_at_ms) / every_ms) + 1) * every_ms;
   }
   const expression = cron ?? "";
   const timezone = zone ?? "UTC";

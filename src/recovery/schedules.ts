@@ -6,7 +6,7 @@
 import type { Random } from "../core/clock.ts";
 import { errorText } from "../core/errors.ts";
 import type { Report } from "../core/report.ts";
-import { dueTimes, jobAt } from "../core/schedule.ts";
+import { dueTimes, jobAt, rewound } from "../core/schedule.ts";
 import type { Store } from "../store/store.ts";
 import { timesOf } from "./schedule_times.ts";
 
@@ -24,7 +24,10 @@ export async function fireSchedules({ store, random, report }: FiringOptions): P
   for (const schedule of await store.schedules()) {
     try {
       const now_ms = await store.now();
-      const due = dueTimes(schedule, await timesOf(schedule), now_ms);
+      const next = await timesOf(schedule);
+      const back = rewound(schedule, next, now_ms);
+      if (back !== null) await store.rewindSchedule(schedule, back);
+      const due = back === null ? dueTimes(schedule, next, now_ms) : null;
       if (due === null) continue;
       const jobs = due.at_ms.map((at_ms) => ({ at_ms, job: jobAt(schedule, at_ms, random()) }));
       const fired = await store.fire(schedule, jobs, due.next_at_ms);

@@ -2,7 +2,7 @@
 
 import type { LimitSettings, LimitUse } from "../core/gate.ts";
 import type { Holding } from "../core/resources.ts";
-import type { Firing, Schedule, ScheduleSettings } from "../core/schedule.ts";
+import type { Firing, Rewound, Schedule, ScheduleSettings } from "../core/schedule.ts";
 
 export interface Planner {
   /** Paused queues are not acquired from; what runs goes on. */
@@ -14,7 +14,7 @@ export interface Planner {
    */
   setLimit(name: string, limit: LimitSettings | null): Promise<boolean>;
 
-  /** Sets a schedule, or sets it anew; `next_at_ms` is its first time. */
+  /** Sets a schedule, or sets it anew; `next_at_ms` is the first time of one with a cron expression. */
   setSchedule(settings: ScheduleSettings, next_at_ms: number): Promise<void>;
 
   /** Jobs that it has made stay. Answers whether there was such a schedule; so does the next. */
@@ -28,6 +28,12 @@ export interface Planner {
    * Answers how many jobs it made; null: somebody else was first, or it was changed.
    */
   fire(schedule: Schedule, firings: readonly Firing[], next_at_ms: number | null): Promise<number | null>;
+
+  /**
+   * Goes on from an earlier time, after the clock was set back. False: it was changed, or it has fired so often since
+   * then that not all of it is remembered, and a time could become two jobs.
+   */
+  rewindSchedule(schedule: Schedule, to: Rewound): Promise<boolean>;
 }
 
 export interface PlanReader {
@@ -43,6 +49,6 @@ export interface PlanReader {
   /** Every schedule by name. */
   schedules(): Promise<Schedule[]>;
 
-  /** The earliest time of any that is not paused; null: there is none. */
+  /** The earliest time of any that is not paused, now if the clock was set back below one; null: there is none. */
   nextSchedule(): Promise<number | null>;
 }

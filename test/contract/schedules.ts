@@ -42,6 +42,14 @@ export function schedulesContract(test: StoreTest): void {
       expect(await s.store.nextSchedule()).toBe(a?.next_at_ms as number);
     });
 
+    test("that comes every so often counts from when it was set, and so does its first time", async (s) => {
+      for (const name of ["a", "b"]) {
+        await s.store.setSchedule(hourly({ name }), 7);
+        await s.store.setSchedule(hourly({ name: "b" }), 7);
+      }
+      for (const { set_at_ms, next_at_ms } of await s.store.schedules()) expect(next_at_ms).toBe(set_at_ms + HOUR_MS);
+    });
+
     test("makes one job for a time, however many fire it, and moves on", async (s) => {
       const read = await set(s);
       const stores = [s.store, await s.reopen(), await s.reopen()];
@@ -105,8 +113,33 @@ export function schedulesContract(test: StoreTest): void {
       const third = (await jobsOf(s))[2] as number;
       expect(await s.stateOf(third)).toBe("blocked");
       expect(only(await s.store.cancelRequests("w1")).id).toBe(second as number);
+      await fire(s, await scheduleOf(s));
+      const fourth = (await jobsOf(s))[3] as number;
+      expect([await s.stateOf(third), await s.stateOf(fourth)]).toEqual(["cancelled", "blocked"]);
+      expect(await s.acquireIds()).toEqual([]);
       await s.settle(running, end("cancelled"));
-      expect(await s.acquireIds()).toEqual([third]);
+      expect(await s.acquireIds()).toEqual([fourth]);
+    });
+
+    test("whose clock was set back goes on from there, once, and only as far as its times are remembered", async (s) => {
+      const read = await set(s);
+      const ahead_ms = (read.next_at_ms as number) + 1_000 * HOUR_MS;
+      await s.store.fire(read, [{ at_ms: ahead_ms, job: read.job }], ahead_ms + HOUR_MS);
+      const now_ms = await s.store.now();
+      expect(await s.store.nextSchedule()).toBeLessThanOrEqual(now_ms);
+      const far = await scheduleOf(s);
+      const back = { set_at_ms: now_ms - 5, next_at_ms: now_ms + HOUR_MS };
+      expect(await s.store.rewindSchedule(read, back)).toBe(false);
+      expect(await s.store.rewindSchedule(far, back)).toBe(true);
+      expect(await s.store.rewindSchedule(far, back)).toBe(false);
+      const now = await scheduleOf(s);
+      expect(now).toMatchObject({ ...back, last_job: far.last_job });
+      expect(now.last_at_ms).toBeLessThanOrEqual(await s.store.now());
+      expect(await s.store.nextSchedule()).toBe(back.next_at_ms);
+      const times = Array.from({ length: 1_000 }, (_, n) => ({ at_ms: ahead_ms + n * HOUR_MS, job: read.job }));
+      const made = await s.store.fire(now, times, ahead_ms + 1_000 * HOUR_MS);
+      expect(made).toBe(999);
+      expect(await s.store.rewindSchedule(await scheduleOf(s), back)).toBe(false);
     });
   });
 }

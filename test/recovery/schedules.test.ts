@@ -100,6 +100,33 @@ describe("after a pause", () => {
   });
 });
 
+describe("a clock that was years ahead", () => {
+  test.each([{ cron: "30 2 * * *" }, { cron: null, every_ms: 24 * HOUR_MS, zone: null }] as const)(
+    "and is set right again leaves no schedule waiting for years: %p",
+    async (when) => {
+      const clock = new ManualClock({ wall_ms: Date.UTC(2030, 0, 1) });
+      const folder = temporaryFolder();
+      const store = await openSqlite(join(folder, "lease.db"), { clock, random: () => 0.5 });
+      const look = () => fireSchedules({ store, random: () => 0, report: (_level, text) => expect(text).toBe("") });
+      const before = settings({ ...when, catch_up: "one" });
+      await store.setSchedule(before, await firstTime(before, clock.wall_ms()));
+      clock.jumpWall(87_612 * HOUR_MS);
+      expect(await look()).toBe(1);
+      const during = settings({ ...when, catch_up: "one", name: "set meanwhile" });
+      await store.setSchedule(during, await firstTime(during, clock.wall_ms()));
+      clock.jumpWall(-87_612 * HOUR_MS);
+      expect(await look()).toBe(0);
+      await clock.advance(25 * HOUR_MS);
+      expect(await look()).toBe(2);
+      await clock.advance(24 * HOUR_MS);
+      expect(await look()).toBe(2);
+      expect(await look()).toBe(0);
+      await store.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  );
+});
+
 describe("ten watchdogs and five workers over a year", () => {
   let folder: string;
   let clock: ManualClock;

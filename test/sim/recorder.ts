@@ -38,6 +38,7 @@ const IS_WRITE: Readonly<Record<Exclude<keyof Store, keyof Reader>, boolean>> = 
   setSchedule: true,
   dropSchedule: true,
   pauseSchedule: true,
+  rewindSchedule: true,
   fire: true,
   setRetention: true,
   prune: true,

@@ -1,17 +1,21 @@
 /** Schedules, and how their times become jobs: one for each, because whoever fires holds the schedule's row, and by the key of `fired`. */
 
 import type { StateName } from "../../core/job.ts";
-import { templateText, type Firing, type Schedule, type ScheduleSettings } from "../../core/schedule.ts";
+import { templateText, type Firing, type Rewound, type Schedule, type ScheduleSettings } from "../../core/schedule.ts";
 import { isOver, replacedReason, toSchedule } from "../shared/schedules.ts";
 import { cancel } from "./cancel.ts";
 import { checkAll, enqueue } from "./enqueue.ts";
+import { idsOf } from "./session/arrays.ts";
 import type { Connection } from "./session/session.ts";
-import { SQL } from "./statements.ts";
+import { CLOCK, SQL } from "./statements.ts";
 
-const SET = `INSERT INTO lease.schedules (name, cron, every_ms, zone, overlap, catch_up, jitter_ms, job, set_at_ms, next_at_ms)
-  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, lease.now_ms(), $9) ON CONFLICT (name) DO UPDATE SET cron = $2, every_ms = $3,
-    zone = $4, overlap = $5, catch_up = $6, jitter_ms = $7, job = $8,
-    set_at_ms = greatest(lease.now_ms(), schedules.set_at_ms + 1), next_at_ms = $9`;
+const SET_AGAIN = "excluded.set_at_ms + (schedules.set_at_ms = excluded.set_at_ms)::integer";
+/** One that comes every so often counts from when it was set; that changes each time, so that nobody fires it as it was. */
+const SET = `WITH ${CLOCK} INSERT INTO lease.schedules
+    (name, cron, every_ms, zone, overlap, catch_up, jitter_ms, job, set_at_ms, next_at_ms)
+  SELECT $1, $2, $3::bigint, $4, $5, $6, $7, $8, ms, coalesce(ms + $3::bigint, $9::bigint) FROM clock
+  ON CONFLICT (name) DO UPDATE SET cron = $2, every_ms = $3, zone = $4, overlap = $5, catch_up = $6, jitter_ms = $7,
+    job = $8, set_at_ms = ${SET_AGAIN}, next_at_ms = coalesce(${SET_AGAIN} + $3::bigint, $9::bigint)`;
 /** Until it has its own. */
 export const NO_TEMPLATE = "{}";
 /** The id of no job. */
@@ -22,7 +26,16 @@ const DROP = "DELETE FROM lease.schedules WHERE name = $1 RETURNING name";
 const PAUSE = `UPDATE lease.schedules SET paused = $2, next_at_ms = coalesce($3, next_at_ms) WHERE name = $1 RETURNING name`;
 const ALL = `SELECT schedules.*, jobs.state AS last_state FROM lease.schedules LEFT JOIN lease.jobs ON jobs.id = last_job
   ORDER BY name COLLATE "C"`;
-const NEXT = "SELECT min(next_at_ms) AS at_ms FROM lease.schedules WHERE paused = 0";
+const NEXT = `WITH ${CLOCK} SELECT min(CASE WHEN coalesce(last_at_ms, set_at_ms) > clock.ms
+    THEN least(clock.ms, next_at_ms) ELSE next_at_ms END) AS at_ms FROM lease.schedules, clock WHERE paused = 0`;
+const REWIND = `WITH ${CLOCK} UPDATE lease.schedules SET set_at_ms = $4, next_at_ms = $5,
+    last_at_ms = CASE WHEN last_at_ms > clock.ms THEN clock.ms ELSE last_at_ms END FROM clock
+  WHERE name = $1 AND set_at_ms = $2 AND next_at_ms IS NOT DISTINCT FROM $3::bigint AND paused = 0 AND NOT EXISTS (
+    SELECT 1 FROM (SELECT at_ms FROM lease.fired WHERE schedule = $1 ORDER BY at_ms DESC LIMIT 1 OFFSET $6) AS last
+    WHERE last.at_ms > clock.ms)
+  RETURNING name`;
+const PARENTS = `SELECT parent_id AS id FROM lease.dependencies JOIN lease.jobs ON jobs.id = parent_id
+  WHERE job_id = $1 AND finished_at_ms IS NULL`;
 const IS_NEXT = `SELECT last_job FROM lease.schedules
   WHERE name = $1 AND set_at_ms = $2 AND next_at_ms IS NOT DISTINCT FROM $3::bigint AND paused = 0 FOR UPDATE`;
 const STATE = "SELECT state FROM lease.jobs WHERE id = $1";
@@ -102,6 +115,15 @@ async function fireOne(db: Connection, schedule: Schedule, job: Firing["job"], l
   const state = (row?.["state"] ?? null) as StateName | null;
   if (last === null || isOver(state) || schedule.overlap === "queue") return add(job);
   if (schedule.overlap === "skip") return null;
+  // It may itself have waited for one to end, whose place it was to take.
+  const after_any = [...job.after_any, ...idsOf(await db.query(PARENTS, [last]))];
   const [answer] = await cancel(db, [last], replacedReason(schedule.name));
-  return add(answer?.status === "cancelling" ? { ...job, after_any: [...job.after_any, last] } : job);
+  if (answer?.status === "cancelling") after_any.push(last);
+  return add({ ...job, after_any });
+}
+
+export async function rewindSchedule(db: Connection, schedule: Schedule, to: Rewound): Promise<boolean> {
+  const { name, set_at_ms, next_at_ms } = schedule;
+  const params = [name, set_at_ms, next_at_ms, to.set_at_ms, to.next_at_ms, KEPT - 1];
+  return (await db.query(REWIND, params)).length > 0;
 }

@@ -18,7 +18,15 @@ import * as read from "./read.ts";
 import { search } from "./search.ts";
 import { buryWorker, expired, noteRecovery, recover, recovery, storeId } from "./recover.ts";
 import { retry } from "./retry.ts";
-import { dropSchedule, fire, nextSchedule, pauseSchedule, schedules, setSchedule } from "./schedules.ts";
+import {
+  dropSchedule,
+  fire,
+  nextSchedule,
+  pauseSchedule,
+  rewindSchedule,
+  schedules,
+  setSchedule,
+} from "./schedules.ts";
 import type { CallOptions, Connection, Session } from "./session/session.ts";
 import { Notifications, type Notice } from "./watch.ts";
 
@@ -119,6 +127,7 @@ function producer(calls: Calls): Producer {
     setSchedule: calls.change("other", setSchedule),
     dropSchedule: calls.change("other", dropSchedule),
     pauseSchedule: calls.change("other", pauseSchedule),
+    rewindSchedule: calls.change("other", rewindSchedule),
     fire: calls.change("urgent", fire, ONCE),
     close: () => calls.close(),
   };

@@ -1,21 +1,27 @@
 /** Schedules, and how their times become jobs: one for each, by the key of `fired` and because a time is fired only while it is next. */
 
 import type { StateName } from "../../core/job.ts";
-import { templateText, type Firing, type Schedule, type ScheduleSettings } from "../../core/schedule.ts";
+import { templateText, type Firing, type Rewound, type Schedule, type ScheduleSettings } from "../../core/schedule.ts";
 import { isOver, replacedReason, toSchedule } from "../shared/schedules.ts";
 import { cancel } from "./cancel.ts";
 import { stateOf } from "./dependencies.ts";
 import { enqueue } from "./enqueue.ts";
 import type { Database } from "./open.ts";
 
+/** One that comes every so often counts from when it was set; that changes each time, so that nobody fires it as it was. */
 const SET = `INSERT INTO schedules (name, cron, every_ms, zone, overlap, catch_up, jitter_ms, job, set_at_ms, next_at_ms)
-  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT (name) DO UPDATE SET cron = ?2, every_ms = ?3, zone = ?4,
-    overlap = ?5, catch_up = ?6, jitter_ms = ?7, job = ?8, set_at_ms = max(?9, set_at_ms + 1), next_at_ms = ?10`;
+  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, coalesce(?9 + ?3, ?10)) ON CONFLICT (name) DO UPDATE SET cron = ?2,
+    every_ms = ?3, zone = ?4, overlap = ?5, catch_up = ?6, jitter_ms = ?7, job = ?8,
+    set_at_ms = ?9 + (set_at_ms = ?9), next_at_ms = coalesce(?9 + (set_at_ms = ?9) + ?3, ?10)`;
 const DROP = "DELETE FROM schedules WHERE name = ?1";
 const PAUSE = "UPDATE schedules SET paused = ?2, next_at_ms = coalesce(?3, next_at_ms) WHERE name = ?1";
 const ALL = `SELECT schedules.*, jobs.state AS last_state FROM schedules LEFT JOIN jobs ON jobs.id = schedules.last_job
   ORDER BY name`;
-const NEXT = "SELECT min(next_at_ms) AS at_ms FROM schedules WHERE paused = 0";
+const NEXT = `SELECT min(iif(coalesce(last_at_ms, set_at_ms) > ?1, min(?1, next_at_ms), next_at_ms)) AS at_ms
+  FROM schedules WHERE paused = 0`;
+const REWIND = `UPDATE schedules SET set_at_ms = ?4, next_at_ms = ?5, last_at_ms = min(last_at_ms, ?6)
+  WHERE name = ?1 AND set_at_ms = ?2 AND next_at_ms IS ?3 AND paused = 0 AND NOT EXISTS (
+    SELECT 1 FROM (SELECT at_ms FROM fired WHERE schedule = ?1 ORDER BY at_ms DESC LIMIT 1 OFFSET ?7) WHERE at_ms > ?6)`;
 const IS_NEXT = `SELECT last_job FROM schedules
   WHERE name = ?1 AND set_at_ms = ?2 AND next_at_ms IS ?3 AND paused = 0`;
 const FIRED = "INSERT INTO fired (schedule, at_ms, job_id) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
@@ -23,6 +29,8 @@ const MOVE =
   "UPDATE schedules SET next_at_ms = ?2, last_at_ms = coalesce(?3, last_at_ms), last_job = ?4 WHERE name = ?1";
 const FORGET = `DELETE FROM fired WHERE schedule = ?1 AND at_ms < (
   SELECT at_ms FROM fired WHERE schedule = ?1 ORDER BY at_ms DESC LIMIT 1 OFFSET ?2)`;
+const PARENTS = `SELECT parent_id FROM dependencies JOIN jobs ON jobs.id = parent_id
+  WHERE job_id = ?1 AND finished_at_ms IS NULL`;
 const KEPT = 1_000;
 
 export function setSchedule(db: Database, settings: ScheduleSettings, next_at_ms: number): void {
@@ -44,7 +52,7 @@ export function schedules(db: Database): Schedule[] {
 }
 
 export function nextSchedule(db: Database): number | null {
-  return (db.sql(NEXT).get()?.["at_ms"] ?? null) as number | null;
+  return (db.sql(NEXT).get(db.now_ms())?.["at_ms"] ?? null) as number | null;
 }
 
 export function fire(
@@ -75,7 +83,15 @@ function fireOne(db: Database, schedule: Schedule, job: Firing["job"], last: num
   const state = last === null ? null : (stateOf(db, last) as StateName | null);
   if (last === null || isOver(state) || schedule.overlap === "queue") return enqueue(db, [job])[0]?.id ?? null;
   if (schedule.overlap === "skip") return null;
+  // It may itself have waited for one to end, whose place it was to take.
+  const before = db.sql(PARENTS).all(last);
   const [answer] = cancel(db, [last], replacedReason(schedule.name));
-  const after_any = answer?.status === "cancelling" ? [...job.after_any, last] : job.after_any;
+  const after_any = [...job.after_any, ...before.map((row) => row["parent_id"] as number)];
+  if (answer?.status === "cancelling") after_any.push(last);
   return enqueue(db, [{ ...job, after_any }])[0]?.id ?? null;
+}
+
+export function rewindSchedule(db: Database, { name, set_at_ms, next_at_ms }: Schedule, to: Rewound): boolean {
+  const params = [name, set_at_ms, next_at_ms, to.set_at_ms, to.next_at_ms, db.now_ms(), KEPT - 1];
+  return db.sql(REWIND).run(...params).changes > 0;
 }

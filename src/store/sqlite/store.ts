@@ -31,7 +31,15 @@ import {
   storeId,
 } from "./recover.ts";
 import { retry } from "./retry.ts";
-import { dropSchedule, fire, nextSchedule, pauseSchedule, schedules, setSchedule } from "./schedules.ts";
+import {
+  dropSchedule,
+  fire,
+  nextSchedule,
+  pauseSchedule,
+  rewindSchedule,
+  schedules,
+  setSchedule,
+} from "./schedules.ts";
 import { learned, settle } from "./settle.ts";
 import { sqliteTransfer } from "./transfer.ts";
 import { watchCommits, watchReplaced } from "./watch.ts";
@@ -127,6 +135,7 @@ function producer(calls: Calls): Producer {
     setSchedule: calls.write(RANK.normal, setSchedule),
     dropSchedule: calls.write(RANK.normal, dropSchedule),
     pauseSchedule: calls.write(RANK.normal, pauseSchedule),
+    rewindSchedule: calls.write(RANK.normal, rewindSchedule),
     fire: calls.write(RANK.normal, fire),
     close: (options) => calls.close(options),
   };
