@@ -4,7 +4,18 @@
  * not let us have any.
  */
 
-import { accessSync, constants, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from "node:fs";
+import {
+  accessSync,
+  closeSync,
+  constants,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  rmdirSync,
+  writeFileSync,
+} from "node:fs";
 import { basename, dirname, join } from "node:path";
 import process from "node:process";
 
@@ -86,8 +97,37 @@ export function makeCgroup(folder: string, name: string): string | null {
 
 /** Whether anything lives in it, or in what was made below it. */
 export function isPopulated(path: string): boolean {
-  return /^populated 1$/m.test(textOf(join(path, "cgroup.events")) ?? "");
+  return says_populated.test(textOf(join(path, "cgroup.events")) ?? "");
 }
+
+/** The same for one that is asked about often: its file stays open. */
+export class Population {
+  readonly #path: string;
+  readonly #buffer = new Uint8Array(256);
+  #fd: number | null = null;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  isPopulated(): boolean {
+    try {
+      this.#fd ??= openSync(join(this.#path, "cgroup.events"), "r");
+      const count = readSync(this.#fd, this.#buffer, 0, this.#buffer.length, 0);
+      return says_populated.test(decoder.decode(this.#buffer.subarray(0, count)));
+    } catch {
+      return isPopulated(this.#path);
+    }
+  }
+
+  close(): void {
+    if (this.#fd !== null) closeSync(this.#fd);
+    this.#fd = null;
+  }
+}
+
+const decoder = new TextDecoder();
+const says_populated = /^populated 1$/m;
 
 /** All processes in it and below; zombies are not among them. */
 export function cgroupMembers(path: string): number[] {

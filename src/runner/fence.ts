@@ -20,7 +20,7 @@ import type { FenceKind, ProcessIdentity } from "../core/records.ts";
 import {
   cgroupMembers,
   cpuTime_ms,
-  isPopulated,
+  Population,
   killCgroup,
   makeCgroup,
   makeCgroupFolder,
@@ -108,6 +108,7 @@ export class Fences {
   /** Undefined before the first job. */
   #folder: string | null | undefined;
   readonly #free: string[] = [];
+  readonly #populations = new Map<string, Population>();
   readonly #adopts: boolean;
   /** What something lived in when its job was over. */
   readonly #limited: Limited[] = [];
@@ -171,12 +172,22 @@ export class Fences {
   end(): void {
     this.#trees?.end();
     for (const limited of this.#limited) limited.remove();
-    for (const path of this.#free.splice(0)) removeCgroup(path);
+    for (const path of this.#free.splice(0)) this.#retire(path);
     if (typeof this.#folder === "string") removeCgroup(this.#folder);
+  }
+
+  /** It is not used again. */
+  #retire(path: string): void {
+    this.#taken_ms.delete(path);
+    this.#populations.get(path)?.close();
+    this.#populations.delete(path);
+    removeCgroup(path);
   }
 
   #cgroupFence(folder: string, path: string): Fence {
     let released = false;
+    const population = this.#populations.get(path) ?? new Population(path);
+    this.#populations.set(path, population);
     return {
       kind: "cgroup",
       cgroup: path,
@@ -190,7 +201,7 @@ export class Fences {
         return now_ms - before_ms;
       },
       survivors: () => cgroupMembers(path),
-      lives: () => !released && isPopulated(path),
+      lives: () => !released && population.isPopulated(),
       ask(leader) {
         if (released) return;
         askToEnd(leader);
@@ -205,10 +216,8 @@ export class Fences {
       release: ({ killed }) => {
         released = true;
         // Some kernels kill whatever is born in a group that was killed as a whole before.
-        if (killed) {
-          this.#taken_ms.delete(path);
-          removeCgroup(path);
-        } else if (!isPopulated(path)) this.#free.push(path);
+        if (killed || population.isPopulated()) this.#retire(path);
+        else this.#free.push(path);
       },
     };
   }

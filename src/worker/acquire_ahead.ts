@@ -1,7 +1,8 @@
 /**
- * Leases acquired ahead: while jobs are so short that waiting for the next grant would take as long as running it, each
- * slot may have one job ready. It is started the moment the slot is free, and its successor's grant shares a commit
- * with the settle before. Nothing is hoarded: a job that is not started almost at once goes back to the queue.
+ * Leases acquired ahead: while jobs are so short that waiting for the next grant would take as long as running it, the
+ * slots may have ready what they will start in the next moment. A job is started when a slot is free, and the grants of
+ * those that follow share a commit with the settles before: the shorter the jobs, the more of them. Nothing is hoarded:
+ * what is ready is a few milliseconds of work, and a job that is not started almost at once goes back to the queue.
  */
 
 import type { Clock } from "../core/clock.ts";
@@ -25,7 +26,11 @@ const LONG_JOB_MS = 10 * SHORT_JOB_MS;
 /** How much a new job weighs in the average. */
 const WEIGHT = 0.2;
 const KEPT_MS = 100;
-const SETTLE_WITHIN_MS = 2;
+/** What is ready takes about so long to run: a commit costs one to two. */
+const AHEAD_MS = 20;
+/** Each of them has lost an attempt when the worker is killed. */
+const MOST_PER_SLOT = 16;
+const SETTLE_WITHIN_MS = 8;
 
 export class AcquireAhead {
   readonly #clock: Clock;
@@ -51,9 +56,15 @@ export class AcquireAhead {
     return this.#average_ms < SHORT_JOB_MS;
   }
 
-  /** How many to ask for: one per slot, and only when there is none left, so that many are granted in one commit. */
+  /**
+   * How many to ask for: at least one per slot, and only when there are none left, so that many are granted in one
+   * commit; of many as soon as there is one per slot, because the answer may come from far away.
+   */
   wanted(slots: number): number {
-    return this.jobs_are_short && this.#waiting.length === 0 ? slots : 0;
+    if (!this.jobs_are_short) return 0;
+    const per_slot = Math.min(MOST_PER_SLOT, Math.max(1, Math.round(AHEAD_MS / this.#average_ms)));
+    const left = this.#waiting.length;
+    return left <= (per_slot > 2 ? slots : 0) ? per_slot * slots - left : 0;
   }
 
   /** How long a settle may wait for others: as long as a next job is at hand, nobody waits for that commit. */

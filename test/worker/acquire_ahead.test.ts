@@ -11,22 +11,40 @@ describe("leases acquired ahead", () => {
     return { ahead: new AcquireAhead(clock, (given) => returned.push(given)), returned };
   }
 
-  function shortJobs(ahead: AcquireAhead): void {
-    for (let job = 0; job < 30; job++) ahead.observe(3);
+  function observe(ahead: AcquireAhead, took_ms: number): void {
+    for (let job = 0; job < 200; job++) ahead.observe(took_ms);
   }
 
-  test("are wanted only when jobs have shown to be short, one per slot", () => {
+  test("are wanted only when jobs have shown to be short: the shorter, the more", () => {
     const { ahead } = aheadOf(new ManualClock());
     expect(ahead.wanted(4)).toBe(0);
-    shortJobs(ahead);
+    observe(ahead, 20);
     expect(ahead.wanted(4)).toBe(4);
+    observe(ahead, 5);
+    expect(ahead.wanted(4)).toBe(16);
+    // However short they are: a worker that is killed has spent an attempt of each.
+    observe(ahead, 0.1);
+    expect(ahead.wanted(4)).toBe(64);
+    for (let job = 0; job < 3; job++) ahead.observe(10_000);
+    expect(ahead.wanted(4)).toBe(0);
+  });
+
+  test("are wanted when there are none left, so that one commit grants for all slots", () => {
+    const { ahead } = aheadOf(new ManualClock());
+    observe(ahead, 20);
     ahead.add(lease("a"));
-    // Only when there is none left: then one commit grants for all slots.
     expect([ahead.wanted(4), ahead.size]).toEqual([0, 1]);
     ahead.take();
     expect(ahead.wanted(4)).toBe(4);
-    for (let job = 0; job < 3; job++) ahead.observe(10_000);
+  });
+
+  test("are wanted in time where there are many: the store may be far away", () => {
+    const { ahead } = aheadOf(new ManualClock());
+    observe(ahead, 2);
+    for (let job = 0; job < 5; job++) ahead.add(lease("a"));
     expect(ahead.wanted(4)).toBe(0);
+    ahead.take();
+    expect(ahead.wanted(4)).toBe(36);
   });
 
   test("are taken in the order in which they came", async () => {
@@ -43,7 +61,7 @@ describe("leases acquired ahead", () => {
   test("go back when they are not started almost at once, and then no more are wanted", async () => {
     const clock = new ManualClock();
     const { ahead, returned } = aheadOf(clock);
-    shortJobs(ahead);
+    observe(ahead, 3);
     ahead.add(lease("a"));
     await clock.advance(100);
     expect([returned.length, ahead.size, ahead.wanted(4)]).toEqual([1, 0, 0]);
