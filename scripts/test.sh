@@ -59,6 +59,10 @@ need_debian zsh zsh || true
 need_debian fish fish || true
 # What Prometheus says of our metrics and rules.
 need_debian promtool prometheus || true
+# What systemd says of our units.
+need_debian systemd-analyze systemd || true
+# A terminal that can be looked at.
+need_debian tmux tmux || true
 # A browser that the dashboard is tried in.
 [ -n "${CHROMIUM:-}" ] || need_debian chromium chromium || true
 # The closing lines are read back, so no colour; and the tests must not see the store or the job of whoever runs them.

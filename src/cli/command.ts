@@ -44,7 +44,8 @@ interface RunContext<A, R extends keyof A> {
 }
 
 interface Described {
-  meta: { name: string; description: string };
+  /** `flags_of`: what stands behind its `--` are flags of that command. */
+  meta: { name: string; description: string; flags_of?: string };
   rest: RestMode;
   /** How the words appear in the usage line, for example `ID…`. */
   operands?: string;

@@ -99,6 +99,12 @@ export const COMMANDS: Commands = {
   }),
   ...group("The rest", {
     ui: ["look after jobs in a browser", "", "dashboard web serve", () => import("../commands/ui.ts")],
+    service: [
+      "run a worker as a service of systemd",
+      "",
+      "systemd install unit units daemonize",
+      () => import("../commands/service.ts"),
+    ],
     doctor: [
       "look for what is wrong, and say what to do",
       "",

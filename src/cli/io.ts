@@ -10,7 +10,7 @@ import { LeaseError } from "../core/errors.ts";
 import { isFinished, type Job } from "../core/job.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
 import { lazyFs } from "../platform/platform.ts";
-import { grantsFor, openInbox, openStore, urlInJobs } from "../store/open.ts";
+import { grantsFor, openInbox, openStore, urlInJobs, wholeLocation } from "../store/open.ts";
 import type { Inbox, Store } from "../store/store.ts";
 import { ansi, plain, type Screen } from "../view/style.ts";
 import type { COLOR_CHOICES } from "./flags.ts";
@@ -140,6 +140,11 @@ export async function withInbox<T>(args: StoreArgs, io: Io, work: (inbox: Inbox)
 /** The SQL by which a DBA makes a place for that store. */
 export function storeGrants(store: string | undefined, io: Io): Promise<string> {
   return grantsFor(storeLocation(store, io.env), io.env);
+}
+
+/** Where the store is, for somebody who is started in another folder and with another environment. */
+export function storePlace(store: string | undefined, io: Io): Promise<{ location: string; secret: string }> {
+  return wholeLocation(storeLocation(store, io.env));
 }
 
 function openOptions({ trust_store }: StoreArgs, create: boolean, io: Io) {

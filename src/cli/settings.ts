@@ -93,6 +93,11 @@ export async function loadConfig(flag: string | undefined, env: Env): Promise<Co
   return found === null ? null : (await import("../config/file.ts")).readConfig(found, env);
 }
 
+/** The settings file that counts, as it was named; null when there is none. */
+export function configPath(flag: string | undefined, env: Env): string | null {
+  return findConfig(flag, env, exists)?.path ?? null;
+}
+
 /** What may be set for a command, and the file that may set it. */
 interface Settable {
   config: Config | null;

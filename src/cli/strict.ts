@@ -20,7 +20,7 @@ import { looksLikeFlag, partsOf, put, quickWords, withDefaults } from "./quick_w
 
 export interface Grammar {
   /** `name` is how messages call the command. */
-  meta: { name: string };
+  meta: { name: string; flags_of?: string };
   flags: FlagsDef;
   repeat: readonly string[];
   rest: RestMode;
@@ -42,7 +42,7 @@ export const strictFlags = defineCittyPlugin({
   name: "strict flags",
   setup(context) {
     const { cmd, rawArgs } = context as PluginContext;
-    Object.assign(context, parseOrHelp({ ...cmd, meta: { name: `lease ${cmd.meta.name}` } }, rawArgs));
+    Object.assign(context, parseOrHelp({ ...cmd, meta: { ...cmd.meta, name: `lease ${cmd.meta.name}` } }, rawArgs));
   },
 });
 
@@ -188,7 +188,9 @@ function unknown({ meta, flags }: Grammar, written: string): never {
   // Compared without dashes: they are in every flag, and make short ones look alike.
   const long = [...spell(flags).keys()].flatMap((spelling) => (spelling.startsWith("--") ? [spelling.slice(2)] : []));
   const meant = nearest(written.replace(/^-+/, ""), long);
-  const hint = meant === null ? `see ${meta.name} --help` : `did you mean --${meant}?`;
+  const behind = `flags of ${meta.flags_of} go behind --: ${meta.name} -- ${written} …`;
+  const nowhere = meta.flags_of === undefined ? `see ${meta.name} --help` : behind;
+  const hint = meant === null ? nowhere : `did you mean --${meant}?`;
   return refuse(`unknown flag ${written}; ${hint}`);
 }
 

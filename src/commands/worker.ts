@@ -1,8 +1,5 @@
 /** `lease worker`: runs jobs until it is stopped, or until there is nothing left. */
 
-import { accessSync, constants, statSync } from "node:fs";
-import { join, resolve } from "node:path";
-import process from "node:process";
 import { calibrate, DEFAULT_KILL_GRACE_MS } from "../core/calibration.ts";
 import { every } from "../core/clock.ts";
 import { formatDuration } from "../core/duration.ts";
@@ -38,7 +35,9 @@ import { VERSION } from "../platform/build_info.ts";
 import { command } from "../cli/command.ts";
 import { isTerminal, wantsColor, withStore, type Io } from "../cli/io.ts";
 import { flagName, LOG_FORMAT_FLAG, section, valueFlag, type COLOR_CHOICES } from "../cli/flags.ts";
+import { findHandler } from "../cli/handler.ts";
 import { roleLog } from "../cli/role_log.ts";
+import { ServiceNotice } from "../cli/service_notice.ts";
 import { ShownOutput } from "../cli/shown_output.ts";
 import { WorkerDisplay } from "../cli/worker_display.ts";
 import { ansi, plain } from "../view/style.ts";
@@ -171,9 +170,10 @@ export default command({
         ...(output === null ? {} : { onPrinted: output.printed, onSettled: (over) => output.ended(over) }),
       });
       name(pool.worker_id);
-      const signals = endOnSignals(pool, drain_ms, report);
+      const notice = await ServiceNotice.open(queues);
+      const signals = endOnSignals(pool, drain_ms, { report, notice });
       const stopAging = keepAging(store, args.aging);
-      await runWatched(pool, { display, output, report }, watched).finally(signals.release).finally(stopAging);
+      await runWatched(pool, { display, output, report, notice }, watched).finally(signals.release).finally(stopAging);
       // Whoever waits for the queue to be empty must not go on as if it were.
       const ended_by = ends ? signals.first() : null;
       if (ended_by !== null && (await whatIsLeft(store, served, null)) !== "nothing") return signalCode(ended_by);
@@ -189,16 +189,20 @@ interface Shown {
   display: WorkerDisplay;
   output: ShownOutput | null;
   report: Report;
+  notice: ServiceNotice | null;
 }
 
-async function runWatched(pool: WorkerPool, { display, output, report }: Shown, watched: Observed): Promise<void> {
+async function runWatched(pool: WorkerPool, shown: Shown, watched: Observed): Promise<void> {
+  const { display, output, report, notice } = shown;
   watched.begin(pool);
   try {
     await pool.start();
+    notice?.ready(pool);
     display.start(pool, report);
     await pool.finished;
     await output?.flushed();
   } finally {
+    notice?.end();
     await display.stop();
     await watched.end();
   }
@@ -294,48 +298,26 @@ async function otherQueues(store: Store, queues: readonly string[] | null): Prom
   return `nothing to do in queue ${queues.join(", ")}; jobs wait in ${names}: serve it with -q`;
 }
 
-/**
- * One that can't be started would fail every job of the queue. A path is the worker's, not the job's: jobs bring folders
- * of their own.
- */
-function findHandler([name, ...words]: readonly string[], env: Io["env"]): readonly string[] {
-  if (name === undefined) return [];
-  const paths = name.includes("/")
-    ? [resolve(name)]
-    : (env["PATH"] ?? "").split(":").map((folder) => join(folder, name));
-  const there = paths.filter((path) => statSync(path, { throwIfNoEntry: false })?.isFile());
-  const where = name.includes("/") ? `in ${process.cwd()}` : "on PATH";
-  if (there.length === 0) throw new LeaseError("not_found", `handler not found: ${name} (${where}); nothing was run`);
-  if (!there.some(isExecutable))
-    throw new LeaseError("not_executable", `handler not executable: ${name} (chmod +x it); nothing was run`);
-  return [name.includes("/") ? resolve(name) : name, ...words];
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 const NO_STOP =
   "not stopped: jobs would run on without their worker; to hold them back, lease pause the queue, to end, press Ctrl-C";
 
 /** HUP is what a worker hears when the terminal or the ssh session that it was started in is closed. */
-function endOnSignals(pool: WorkerPool, drain_ms: number, report: Report) {
+function endOnSignals(pool: WorkerPool, drain_ms: number, { report, notice }: Pick<Shown, "report" | "notice">) {
   let first: NodeJS.Signals | null = null;
-  const end = (signal: NodeJS.Signals) => {
-    const asked = first !== null;
-    first ??= signal;
-    if (signal === "SIGQUIT") return pool.abort();
+  const drain = (asked: boolean) => {
     const { processing, draining } = pool.statistics().slots;
     const running = processing + draining;
     const jobs = running === 1 ? "1 job" : `${running} jobs`;
     const draining_text = `draining: ${jobs} may run on for ${formatDuration(drain_ms)}; the same signal again stops them`;
     if (running > 0) report("info", asked ? `stopping ${jobs}, back to the queue` : draining_text);
     pool.stop(asked ? 0 : drain_ms);
+  };
+  const end = (signal: NodeJS.Signals) => {
+    const asked = first !== null;
+    first ??= signal;
+    if (signal === "SIGQUIT") pool.abort();
+    else drain(asked);
+    notice?.stopping(pool);
   };
   const ending = onSignals(["SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"], end);
   const stopping = onSignals(["SIGTSTP"], () => report("warn", NO_STOP));

@@ -94,4 +94,6 @@ export const platform: Platform = {
     });
     return { port: server.port ?? port, stop: () => server.stop(true) };
   },
+
+  datagrams: async (address) => (await import("./bun_datagram.ts")).datagramTo(address),
 };

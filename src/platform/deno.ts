@@ -30,6 +30,7 @@ export const platform: Platform = {
   quickFiles: () => null,
   // Calling the C library would take a permission of its own.
   processCalls: () => null,
+  datagrams: () => Promise.resolve(null),
   children: new Set(),
 
   // Closing removes it.

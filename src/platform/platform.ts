@@ -141,6 +141,9 @@ export interface Listener {
   stop(): Promise<void>;
 }
 
+/** One message; false when it was not taken. `wait`: until there is room for it. */
+export type SendDatagram = (text: string, how: { wait: boolean }) => boolean;
+
 export interface Platform {
   readonly runtime: string;
   quickFiles(): QuickFiles | null;
@@ -163,4 +166,6 @@ export interface Platform {
   inflate(bytes: Uint8Array, most_bytes: number): Uint8Array;
   /** Answers HTTP requests; throws the system's error when it can't listen there. */
   serve(options: ServeOptions): Listener;
+  /** To a Unix socket: a path, or `@NAME`; null where that can't be had. */
+  datagrams(address: string): Promise<SendDatagram | null>;
 }

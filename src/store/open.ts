@@ -2,6 +2,7 @@
 
 import { LeaseError } from "../core/errors.ts";
 import { hideArgument } from "../platform/arguments.ts";
+import { lazyPath } from "../platform/platform.ts";
 import type { OpenSqliteOptions } from "./sqlite/open.ts";
 import type { Inbox, Store } from "./store.ts";
 
@@ -41,6 +42,13 @@ export async function urlInJobs(
   if (!isPostgres(location)) return opened;
   const { urlForJobs } = await import("./postgres/session/url.ts");
   return urlForJobs(location, env);
+}
+
+/** Where it is from any folder, and the secret in that, if there is one. */
+export async function wholeLocation(location: string): Promise<{ location: string; secret: string }> {
+  if (!isPostgres(location)) return { location: lazyPath().resolve(location), secret: "" };
+  const { passwordIn } = await import("./postgres/session/url.ts");
+  return { location, secret: passwordIn(location) };
 }
 
 async function openPostgresStore(location: string, options: OpenStoreOptions): Promise<Store> {
