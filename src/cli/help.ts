@@ -135,6 +135,7 @@ export const ENVIRONMENT = {
     ["LEASE_STORE", "the store, like --store; also LEASE_COLOR, LEASE_VERBOSE, LEASE_CONFIG"],
     ["LEASE_WORKER_SLOTS", "-j of lease worker, and so on: LEASE_, the command, the flag"],
     ["NO_COLOR", "no colour, if set to anything"],
+    ["OTEL_EXPORTER_OTLP_ENDPOINT", "where to send traces of jobs; other OTEL_* variables as OpenTelemetry has them"],
   ],
 } as const;
 
@@ -158,7 +159,7 @@ export const IN_A_JOB = {
     ["LEASE_OUTPUT", "a file; what the job writes there is its result"],
     ["LEASE_STORE", "where lease beat and lease checkpoint write; also LEASE_WORKER_ID"],
     ["LEASE_INTERVAL", "at most one extension of its lease per; LEASE_EXTENSION is what a beat adds"],
-    ["TRACEPARENT", "the trace that the job belongs to, where tracing is on"],
+    ["TRACEPARENT", "its place in a trace: its attempt where that is traced, else that of whoever enqueued it"],
   ],
 } as const;
 

@@ -9,6 +9,7 @@ import { LeaseError } from "../core/errors.ts";
 import type { NewJob } from "../core/job.ts";
 import { draftJob, JOB_FIELD_NAMES, jobField } from "../core/job_fields.ts";
 import type { FieldContext, JOB_FIELDS, JobFieldName } from "../core/job_fields.ts";
+import { continueTrace } from "../core/trace_context.ts";
 import { readValue, type Choice, type Value } from "../core/values.ts";
 import { lazyFs, lazyPath } from "../platform/platform.ts";
 import { flagName, type FlagDef } from "./flags.ts";
@@ -75,15 +76,6 @@ export function plainJob(
     throw new LeaseError("usage", `-c takes the whole line; "${words[0]}" is one word too many (quote the line)`);
   }
   return job;
-}
-
-const TRACEPARENT = /^[\da-f]{2}-[\da-f]{32}-[\da-f]{16}-[\da-f]{2}$/;
-
-/** Whoever enqueues as a part of a trace finds the job in it: the context goes with the job, unless it has its own. */
-function continueTrace(job: NewJob, { TRACEPARENT: context, TRACESTATE: state }: Env): void {
-  if (context === undefined || !TRACEPARENT.test(context) || job.env["TRACEPARENT"] !== undefined) return;
-  const more = state === undefined || state === "" ? {} : { TRACESTATE: state };
-  job.env = { TRACEPARENT: context, ...more, ...job.env };
 }
 
 function unavailable(): never {

@@ -9,6 +9,7 @@ import { LeaseError } from "../core/errors.ts";
 import { isFinished, type Job, type NewJob } from "../core/job.ts";
 import type { Report } from "../core/report.ts";
 import { Foreground } from "../foreground/foreground.ts";
+import { observed } from "../observe/observed.ts";
 import { VERSION } from "../platform/build_info.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
 import type { TerminalSize } from "../platform/platform.ts";
@@ -98,12 +99,16 @@ export default command({
     return withStore(args, io, { create: true }, async ({ store, store_url }) => {
       const signals = new Signals();
       const output = new JobOutput(() => signals.end("SIGPIPE"));
-      const report = reporter(io, args.verbose, signals);
-      const base = { store, store_url, clock: systemClock, random: systemRandom, version: VERSION, report };
+      const plain = reporter(io, args.verbose, signals);
+      const watched = await observed({ store, report: plain, version: VERSION, metrics: null, env: io.env });
+      const { report, tells_beats } = watched;
+      const ground = { store: watched.store, store_url, clock: systemClock, random: systemRandom, version: VERSION };
       const print = output.print.bind(output);
       const lent = { inherits_stdin: lends_stdin && !args.remote, terminal: isTerminal(1) ? OUR_TERMINAL : null };
       const foreground = new Foreground({
-        ...base,
+        ...ground,
+        report,
+        tells_beats,
         times,
         kill_grace_ms,
         remote: args.remote,
@@ -126,17 +131,24 @@ export default command({
         await Promise.race([output.flushed(), ...(signals.first === null ? [] : [sleep(LAST_WORDS_MS)])]);
         if (output.error !== null) throw output.error;
         if (args.json) io.stderr(jsonLine(jobJson(end)));
-        const where = given.has("store") ? ` --store ${quote(withoutPassword(args.store ?? ""))}` : "";
-        const again = `lease run${where}${args.remote ? " --remote" : ""} --key ${quote(key ?? "")}`;
-        const back = key === null ? `lease logs${where} -f ${id}` : again;
+        const back = wayBack(id, { key, remote: args.remote, store: given.has("store") ? args.store : undefined });
         return await conclude(store, end, signals.first, back, report);
       } finally {
         signals.release();
         await foreground.end();
+        await watched.end();
       }
     });
   },
 });
+
+/** A command that comes back to the job. */
+function wayBack(id: number, said: { key: string | null; remote: boolean; store: string | undefined }): string {
+  const { key, remote, store } = said;
+  const where = store === undefined ? "" : ` --store ${quote(withoutPassword(store))}`;
+  if (key === null) return `lease logs${where} -f ${id}`;
+  return `lease run${where}${remote ? " --remote" : ""} --key ${quote(key)}`;
+}
 
 /** The job to see through: the one of the key, or a new one. With `wanted` null there must be one already. */
 async function find(

@@ -3,6 +3,8 @@
 import { calibrate } from "../core/calibration.ts";
 import type { SweepCounts } from "../core/records.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
+import { observed } from "../observe/observed.ts";
+import { VERSION } from "../platform/build_info.ts";
 import { RecoverySweep } from "../recovery/sweep.ts";
 import type { Store } from "../store/store.ts";
 import { AGE, DURATION, KEPT } from "../core/values.ts";
@@ -47,22 +49,29 @@ export default command({
       const kept = keep_checkpoints === undefined ? {} : { keep_checkpoints };
       const noted = !args.checkpoints || given.has("checkpoints") ? { checkpoints: args.checkpoints } : {};
       if (Object.keys({ ...kept, ...noted }).length > 0) await store.setRetention({ ...kept, ...noted });
+      const report = await roleLog("watchdog", args, io);
+      const watched = await observed({ store, report, version: VERSION, metrics: null, env: io.env });
       const sweep = new RecoverySweep({
-        store,
+        store: watched.store,
         store_url,
         clock: systemClock,
         random: systemRandom,
-        report: await roleLog("watchdog", args, io),
+        report: watched.report,
         grace_ms: times.sweep_grace_ms,
         every_ms: times.sweep_every_ms,
         prune_ms,
       });
       const print = (counts: SweepCounts) => io.stdout(args.json ? jsonLine(counts) : sweepText(counts));
-      if (args.once) {
-        const counts = await sweep.scan();
-        // Cron mails what is printed, every minute.
-        if (args.json || didSomething(counts)) print(counts);
-      } else await untilSignal(store, sweep, print);
+      try {
+        if (!args.once) await untilSignal(store, sweep, print);
+        else {
+          const counts = await sweep.scan();
+          // Cron mails what is printed, every minute.
+          if (args.json || didSomething(counts)) print(counts);
+        }
+      } finally {
+        await watched.end();
+      }
       return 0;
     });
   },

@@ -141,7 +141,7 @@ export default command({
       const served = { store, queues, task: args.task ?? null, commands_only: rest.length === 0 };
       const { display, output, drawn } = shownTo(io, args, served);
       const { report, name } = withName(await roleLog("worker", args, io, display.above));
-      const watched = await observed({ store, report, version: VERSION, metrics: args.metrics ?? null });
+      const watched = await observed({ store, report, version: VERSION, metrics: args.metrics ?? null, env: io.env });
       const pool = new WorkerPool({
         ...served,
         store: watched.store,

@@ -53,6 +53,11 @@ export class Lease {
     this.#shares_clock = shares_clock;
   }
 
+  /** The trace that the attempt belongs to; null: none. */
+  get traceparent(): string | null {
+    return this.job.env["TRACEPARENT"] ?? null;
+  }
+
   /** The store accepted a request sent then, for so long from then on. */
   extended(sent: Instant, valid_ms: number, expires_at_ms: number): void {
     this.#sent = sent;

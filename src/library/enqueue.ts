@@ -1,13 +1,21 @@
-/** Many new jobs at once. */
+/** New jobs, one or many at once, in the trace that this program was started in. */
 
 import { LeaseError } from "../core/errors.ts";
 import type { NewJob } from "../core/job.ts";
+import { continueTrace } from "../core/trace_context.ts";
 import { toNewJob, type JobOptions } from "./job.ts";
+import { readableEnv } from "./readable_env.ts";
 
 const BATCH = 1_000;
 
+export function givenJob(given: JobOptions, now_ms: () => number): NewJob {
+  const job = toNewJob(given, now_ms);
+  continueTrace(job, readableEnv);
+  return job;
+}
+
 export function newJobs(given: readonly JobOptions[], now_ms: () => number): NewJob[] {
-  return given.map((job, index) => numbered(index, () => toNewJob(job, now_ms)));
+  return given.map((job, index) => numbered(index, () => givenJob(job, now_ms)));
 }
 
 /** An error about one of several says which. */
@@ -24,7 +32,7 @@ export async function* inBatches(given: AsyncIterable<JobOptions>, now_ms: () =>
   let batch: NewJob[] = [];
   let index = 0;
   for await (const job of given) {
-    batch.push(numbered(index, () => toNewJob(job, now_ms)));
+    batch.push(numbered(index, () => givenJob(job, now_ms)));
     index += 1;
     if (batch.length < BATCH) continue;
     yield batch;

@@ -12,7 +12,7 @@ import { toHandlerJob, type HandlerJob } from "./job.ts";
 
 /** To the thread. */
 type Order =
-  | { type: "run"; url: string; job: HandlerJob; token: number }
+  | { type: "run"; url: string; job: HandlerJob; token: number; traceparent: string | null }
   | { type: "abort"; cause: string; why: string }
   | { type: "noted"; note: number; error: string | null };
 
@@ -47,11 +47,11 @@ function thread(): void {
     const cause = known.cause === undefined || depth > 6 ? null : sent(known.cause, depth + 1);
     return { name: known.name, message: known.message, stack: known.stack, cause };
   };
-  const run = async ({ url, job, token }: Order & { type: "run" }): Promise<void> => {
+  const run = async ({ url, job, token, traceparent }: Order & { type: "run" }): Promise<void> => {
     aborter = new AbortController();
     const tools = {
       signal: aborter.signal,
-      lease: { token },
+      lease: { token, traceparent },
       beat: () => say({ type: "beat" }),
       progress: (percent: number, message?: string) => say({ type: "progress", percent, message }),
       log: (...words: unknown[]) =>
@@ -158,7 +158,7 @@ export class Isolate {
       });
       signal.addEventListener("abort", abort);
       const job = toHandlerJob(lease.job, lease.grant.checkpoint);
-      taken.post({ type: "run", url: url.href, job, token: lease.token });
+      taken.post({ type: "run", url: url.href, job, token: lease.token, traceparent: lease.traceparent });
       const value = await result;
       this.#giveBack(tools);
       return value;

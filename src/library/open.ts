@@ -7,9 +7,12 @@ import { LeaseError } from "../core/errors.ts";
 import type { Report } from "../core/report.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
 import { machineTime } from "../platform/machine.ts";
+import { openTraces } from "../observe/traced.ts";
+import { VERSION } from "../platform/build_info.ts";
 import { openStore } from "../store/open.ts";
 import { OPEN_VALUES, readOptions } from "./options.ts";
 import { Queue } from "./queue.ts";
+import { readableEnv } from "./readable_env.ts";
 
 /** How a store is opened, and who hears of trouble. */
 export interface OpenOptions {
@@ -39,18 +42,20 @@ const MEMORY = ":memory:";
  */
 export async function open(location?: string, options: OpenOptions = {}): Promise<Queue> {
   const { trust_store = false, create = true } = readOptions(options, OPEN_VALUES, ["report", "clock", "random"]);
-  const { clock = systemClock, random = systemRandom, report = toConsole } = options;
+  const { clock = systemClock, random = systemRandom, report: told = toConsole } = options;
   if (location !== undefined && (typeof location !== "string" || location === "")) {
     throw new LeaseError("usage", 'a location is a text: a path, "postgres://…", or ":memory:"');
   }
   const memory = location === MEMORY;
   const place = memory ? MEMORY : storeLocation(location ?? (process.env["LEASE_STORE"] || undefined), process.env);
-  const notice = (text: string) => report("warn", text);
-  const store = await openStore(place, { clock, random, trust: trust_store, create, memory, notice });
-  const store_url = place.includes("://") ? place : store.location;
+  const notice = (text: string) => told("warn", text);
+  const opened = await openStore(place, { clock, random, trust: trust_store, create, memory, notice });
+  const store_url = place.includes("://") ? place : opened.location;
+  const traces = await openTraces(readableEnv, VERSION, notice);
+  const [store, report] = [traces.store(opened), traces.report(told)];
   const own_time = () => ({ boot_id: "one that was given", uptime_ms: clock.mono_ms(), suspends: 0 });
   const machine_time = clock === systemClock ? machineTime : own_time;
-  return new Queue({ store, store_url, clock, random, report, machine_time });
+  return new Queue({ store, store_url, clock, random, report, machine_time, traces });
 }
 
 const toConsole: Report = (level, text) => {

@@ -10,14 +10,15 @@ import { LogEnds, jobPages } from "../lookup/job_pages.ts";
 import { overviewNow } from "../lookup/overview.ts";
 import { defined, FINISHED_STATES, idPages, nothingMatched } from "../lookup/selected.ts";
 import { pruneAll } from "../recovery/housekeeping.ts";
+import type { Traces } from "../observe/traced.ts";
 import { SORTS, type Selection } from "../store/queries.ts";
 import type { Enqueued, Store } from "../store/store.ts";
 import type { CancelAnswer, EditAnswer } from "../store/queries.ts";
 import type { RetryAnswer } from "../store/queries.ts";
 import { attemptJson, checkpointJson, overviewJson } from "../view/json.ts";
 import { toChanges, type CancelJobs, type JobEdits } from "./changes.ts";
-import { inBatches, newJobs } from "./enqueue.ts";
-import { toNewJob, toQueueJob, type JobOptions, type QueueJob, type QueueJobDetail, type Untyped } from "./job.ts";
+import { inBatches, givenJob, newJobs } from "./enqueue.ts";
+import { toQueueJob, type JobOptions, type QueueJob, type QueueJobDetail, type Untyped } from "./job.ts";
 import { CANCEL_VALUES, readOptions, WAIT_VALUES } from "./options.ts";
 import { logLines, type LogLine, type LogOptions } from "./log_lines.ts";
 import { limitQueue, scheduleJobs, type LimitBound, type QueueLimit, type QueueSchedule } from "./plans.ts";
@@ -35,6 +36,7 @@ export interface QueueGround {
   report: Report;
   /** By which jumps of the clock are told. */
   machine_time: () => MachineTime;
+  traces: Traces;
 }
 
 /** What became of a job that was enqueued. */
@@ -130,7 +132,7 @@ export class Queue implements AsyncDisposable {
       if (Array.isArray(given)) {
         return (await store.enqueue(newJobs(given as readonly JobOptions[], now_ms))).map(toEnqueued);
       }
-      const [queued] = await store.enqueue([toNewJob(given as JobOptions, now_ms)]);
+      const [queued] = await store.enqueue([givenJob(given as JobOptions, now_ms)]);
       return toEnqueued(queued as Enqueued);
     } finally {
       this.#changed();
@@ -306,8 +308,9 @@ export class Queue implements AsyncDisposable {
   }
 
   async #close(): Promise<void> {
-    const { store } = this.#ground;
+    const { store, traces } = this.#ground;
     await Promise.allSettled([...this.#workers].map((worker) => worker.stop()));
+    await traces.end();
     await store.close();
   }
 

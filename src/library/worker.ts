@@ -9,6 +9,7 @@ import { UNLEARNED_LEASE_MS } from "../core/learning.ts";
 import type { Report } from "../core/report.ts";
 import { scalingOf } from "../core/scaling.ts";
 import { VERSION } from "../platform/build_info.ts";
+import type { Traces } from "../observe/traced.ts";
 import type { Store } from "../store/store.ts";
 import type { Handling } from "../worker/in_process.ts";
 import { WorkerPool } from "../worker/pool.ts";
@@ -67,6 +68,8 @@ export interface WorkerOptions {
 export interface LeaseView {
   /** Rises by one with every grant of the job: what a system that is written to can fence with. */
   readonly token: number;
+  /** The trace that the job belongs to, as W3C's trace context spells it, to be handed on; null: none. */
+  readonly traceparent: string | null;
 }
 
 /** What a handler is given beside the job. Each of it may be taken out and used by itself. */
@@ -106,6 +109,7 @@ export interface WorkerGround {
   due_only?: boolean;
   /** Something of this worker has changed in the store. */
   changed: () => void;
+  traces: Traces;
 }
 
 const SHORTEST_POLL_MS = 10;
@@ -132,7 +136,7 @@ export class QueueWorker implements AsyncDisposable {
   constructor(options: WorkerOptions, handler: Handler | URL | null, ground: WorkerGround) {
     const { drain = DRAIN_MS, isolate = false, ...read } = readOptions(options, WORKER_VALUES);
     const isolated = isolate ? new Isolate(moduleOf(handler)) : null;
-    const handling = isolated?.handling ?? handlingOf(handler);
+    const handling = isolated?.handling ?? handlingOf(handler, ground.traces);
     this.#drain_ms = drain;
     this.#pool = new WorkerPool(poolOptions(read, handling, ground));
     const begun = this.#pool.start().catch((error: unknown) => {
@@ -216,17 +220,20 @@ function poolOptions(read: Read, handling: Handling | null, ground: WorkerGround
     until_empty: read.until_empty === true || once,
     max_jobs: once ? 1 : (read.max_jobs ?? null),
     extend_within_ms: EXTEND_WITHIN_MS,
+    tells_beats: ground.traces.on,
     ...(handling === null ? {} : { handling }),
     onSettled: changed,
   };
 }
 
-function handlingOf(handler: Handler | URL | null): Handling | null {
+function handlingOf(handler: Handler | URL | null, traces: Traces): Handling | null {
   if (handler === null) return null;
+  const call = (called: Handler, tools: HandlerToolsOf) =>
+    traces.within(tools.lease.traceparent, () => callHandler(called, tools));
   if (handler instanceof URL) {
-    return { run: async (tools) => callHandler((await loadHandler(handler)) as Handler, tools) };
+    return { run: async (tools) => call((await loadHandler(handler)) as Handler, tools) };
   }
-  if (typeof handler === "function") return { run: (tools) => callHandler(handler, tools) };
+  if (typeof handler === "function") return { run: (tools) => call(handler, tools) };
   throw new LeaseError("usage", `a handler is a function (job, context) => …, or the URL of a module that exports one`);
 }
 

@@ -7,6 +7,7 @@ import type { EventFields, Report } from "../core/report.ts";
 import type { SlotStates } from "../core/scaling.ts";
 import type { ListenAddress } from "../core/values.ts";
 import type { Store } from "../store/store.ts";
+import { openTraces } from "./traced.ts";
 
 export interface Watching {
   store: Store;
@@ -14,6 +15,8 @@ export interface Watching {
   version: string;
   /** Where Prometheus finds the metrics; null: nobody asks for them. */
   metrics: ListenAddress | null;
+  /** By which traces are asked for. */
+  env: Readonly<Record<string, string | undefined>>;
 }
 
 export interface Observed {
@@ -27,11 +30,19 @@ export interface Observed {
 
 export async function observed(watching: Watching): Promise<Observed> {
   const { store, report, metrics } = watching;
-  const plain: Observed = { store, report, tells_beats: false, begin: () => {}, end: async () => {} };
-  return metrics === null ? plain : withMetrics(plain, metrics, watching.version);
+  const { env, version } = watching;
+  const traces = await openTraces(env, version, (text) => report("warn", text));
+  const traced: Observed = {
+    store: traces.store(store),
+    report: traces.report(report),
+    tells_beats: traces.on,
+    begin: () => {},
+    end: () => traces.end(),
+  };
+  return metrics === null ? traced : withMetrics(traced, metrics, version);
 }
 
-async function withMetrics(plain: Observed, address: ListenAddress, version: string): Promise<Observed> {
+async function withMetrics(traced: Observed, address: ListenAddress, version: string): Promise<Observed> {
   const [{ Registry }, { WorkerMetrics }, { addStoreMetrics }, { serveMetrics }, { fenceInForce }] = await Promise.all([
     import("prom-client"),
     import("./metrics/worker_metrics.ts"),
@@ -41,7 +52,7 @@ async function withMetrics(plain: Observed, address: ListenAddress, version: str
   ]);
   const own = new Registry();
   const worker = new WorkerMetrics(own);
-  const { store } = plain;
+  const { store } = traced;
   const about = { version, fence: fenceInForce() };
   const read = async () => {
     const registry = new Registry();
@@ -50,12 +61,15 @@ async function withMetrics(plain: Observed, address: ListenAddress, version: str
   };
   const listener = serveMetrics(address, read);
   const where: EventFields = { host: address.host, port: listener.port };
-  plain.report("info", `metrics at http://${address.host}:${listener.port}/metrics`, where);
+  traced.report("info", `metrics at http://${address.host}:${listener.port}/metrics`, where);
   return {
     store: worker.timed(store),
-    report: worker.follow(plain.report),
+    report: worker.follow(traced.report),
     tells_beats: true,
     begin: (pool) => worker.watch(store, () => pool.statistics().slots),
-    end: () => listener.stop(),
+    async end() {
+      await listener.stop();
+      await traced.end();
+    },
   };
 }

@@ -15,6 +15,7 @@ const MOST_INFLATED = 1_032;
 
 export const platform: Platform = {
   runtime: `bun ${Bun.version}`,
+  variable: (name) => process.env[name],
   quickFiles,
   processCalls,
   children,

@@ -24,8 +24,20 @@ function limited(request: Request, limit_bytes: number): Request | null {
   return Number(request.headers.get("content-length") ?? Infinity) <= limit_bytes ? request : null;
 }
 
+interface DenoPermissions {
+  permissions: { querySync(wanted: { name: "env"; variable: string }): { state: string } };
+}
+
 export const platform: Platform = {
   runtime: `deno ${process.versions["deno"] ?? ""}`,
+
+  variable(name) {
+    // Node has none of it.
+    const { Deno: deno } = globalThis as unknown as { Deno?: DenoPermissions };
+    const granted =
+      deno === undefined || deno.permissions.querySync({ name: "env", variable: name }).state === "granted";
+    return granted ? process.env[name] : undefined;
+  },
 
   quickFiles: () => null,
   // Calling the C library would take a permission of its own.

@@ -146,6 +146,8 @@ export type SendDatagram = (text: string, how: { wait: boolean }) => boolean;
 
 export interface Platform {
   readonly runtime: string;
+  /** Of the environment, where this program may read it: nobody is asked for leave. */
+  variable(name: string): string | undefined;
   quickFiles(): QuickFiles | null;
   processCalls(): ProcessCalls | null;
   /** What `spawn` started and waits for. */

@@ -6,6 +6,11 @@ import { read, type SourceFile } from "./source.ts";
 
 /** Each with its reason in the commit that added it. */
 const AT_RUN_TIME = [
+  "@opentelemetry/api",
+  "@opentelemetry/exporter-trace-otlp-http",
+  "@opentelemetry/exporter-trace-otlp-proto",
+  "@opentelemetry/resources",
+  "@opentelemetry/sdk-trace",
   "citty",
   "consola",
   "croner",

@@ -66,6 +66,7 @@ const MAY_IMPORT = {
     "worker",
     "foreground",
     "lookup",
+    "observe",
     "view",
     "config",
   ],

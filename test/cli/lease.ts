@@ -51,7 +51,11 @@ export async function run(argv: readonly string[], options: RunOptions = {}): Pr
 export function environment(more: Readonly<Record<string, string>> = {}): Record<string, string> {
   const env: Record<string, string> = {};
   for (const [name, value] of Object.entries(process.env)) {
-    if (value !== undefined && !/^(?:LEASE_|XDG_|NO_COLOR$|FORCE_COLOR$|COLORTERM$)/.test(name)) env[name] = value;
+    if (
+      value !== undefined &&
+      !/^(?:LEASE_|XDG_|OTEL_|TRACEPARENT$|TRACESTATE$|NO_COLOR$|FORCE_COLOR$|COLORTERM$)/.test(name)
+    )
+      env[name] = value;
   }
   return { ...env, ...more };
 }

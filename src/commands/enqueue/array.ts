@@ -5,11 +5,18 @@ import { checkNewJob } from "../../core/check_job.ts";
 import type { NewJob } from "../../core/job.ts";
 import { fillPlaces, hasPlace } from "../../core/places.ts";
 import { withStore, type Io, type StoreArgs } from "../../cli/io.ts";
+import type { Traces } from "../../observe/traced.ts";
 import { printIds } from "./bulk.ts";
 
 const BATCH_JOBS = 2_000;
 
-export async function enqueueArray(numbers: readonly number[], job: NewJob, args: StoreArgs, io: Io): Promise<number> {
+export async function enqueueArray(
+  numbers: readonly number[],
+  job: NewJob,
+  args: StoreArgs,
+  io: Io,
+  traces: Traces,
+): Promise<number> {
   const { key } = job;
   if (key !== null && !hasPlace(key)) {
     throw new LeaseError("usage", `--key ${key} can have one live job, not one per number: write {} in it`);
@@ -28,7 +35,9 @@ export async function enqueueArray(numbers: readonly number[], job: NewJob, args
       yield numbers.slice(from, from + BATCH_JOBS).map((number, index) => jobOf(number, from + index));
     }
   }
-  const { ranges } = await withStore(args, io, { create: true }, ({ store }) => store.enqueueAll(batches()));
+  const { ranges } = await withStore(args, io, { create: true }, ({ store }) =>
+    traces.store(store).enqueueAll(batches()),
+  );
   printIds(ranges, io);
   return 0;
 }

@@ -16,6 +16,7 @@ import { INPUT_LIMIT_BYTES, type NewJob } from "../../core/job.ts";
 import { systemClock } from "../../platform/clock.ts";
 import { fillPlaces, hasPlace } from "../../core/places.ts";
 import { withStore, type Io, type StoreArgs } from "../../cli/io.ts";
+import type { Traces } from "../../observe/traced.ts";
 import { inputOf, readInput, unreadable } from "../../cli/new_job.ts";
 
 interface BulkOptions {
@@ -32,14 +33,17 @@ const BATCH_JOBS = 2_000;
 const BATCH_BYTES = 4 * 1024 * 1024;
 const PRINT_CHARACTERS = 64 * 1024;
 
-export async function enqueueBulk(options: BulkOptions, args: StoreArgs, io: Io): Promise<number> {
+export async function enqueueBulk(options: BulkOptions, args: StoreArgs, io: Io, traces: Traces): Promise<number> {
   const source = await openSource(options.from);
   try {
     const batches = new Batches(source, options.lines ? textReader(options) : jsonReader(options, io));
     const queued = await withStore(args, io, { create: true }, ({ store }) =>
-      store.enqueueAll(batches).catch((error) => {
-        throw batches.explain(error);
-      }),
+      traces
+        .store(store)
+        .enqueueAll(batches)
+        .catch((error) => {
+          throw batches.explain(error);
+        }),
     );
     if (queued.ranges.length === 0) io.stderr(`lease: ${source.name} has no lines: nothing was queued\n`);
     printIds(queued.ranges, io);

@@ -10,6 +10,8 @@ import { section, valueFlag } from "../../cli/flags.ts";
 import { isTerminal, withInbox, withStore } from "../../cli/io.ts";
 import { JOB_FLAGS, JOB_LISTS } from "../../cli/job_flags.ts";
 import { newJob } from "../../cli/new_job.ts";
+import { openTraces } from "../../observe/traced.ts";
+import { VERSION } from "../../platform/build_info.ts";
 import { systemClock } from "../../platform/clock.ts";
 import { visible } from "../../view/text.ts";
 
@@ -72,26 +74,32 @@ export default command({
       throw new LeaseError("usage", "--array and --from both say how many: give one of them");
     }
     const job = await newJob(args, lists, rest, io);
-    if (args.array !== undefined) return (await import("./array.ts")).enqueueArray(args.array, job, args, io);
-    if (from !== undefined) {
-      const { enqueueBulk } = await import("./bulk.ts");
-      return enqueueBulk({ from, lines, defaults: job, shell: args.shell }, args, io);
-    }
-    // Also here, so that a job that will be refused does not make a store.
-    checkNewJob(job);
-    const remarks = await import("./remarks.ts");
     const say = (text: string) => io.stderr(`lease: ${visible(text)}\n`);
-    const stray = behind_dashes ? null : remarks.strayFlagRemark(rest, JOB_FLAGS);
-    if (stray !== null && isTerminal(2)) say(stray);
-    for (const remark of remarks.lineRemarks(job, given.has("at"), systemClock.wall_ms())) say(remark);
-    const [queued] = await withInbox(args, io, (inbox) => inbox.enqueue([job]));
-    if (queued === undefined) return 0;
-    io.stdout(`${queued.id}\n`);
-    if (queued.created && !waitsForOthers(job)) return 0;
-    await withStore(args, io, { create: false }, async ({ store }) => {
-      for (const remark of await remarks.queuedRemarks(store, job, queued)) say(remark);
-    });
-    return 0;
+    const traces = await openTraces(io.env, VERSION, say);
+    try {
+      if (args.array !== undefined)
+        return await (await import("./array.ts")).enqueueArray(args.array, job, args, io, traces);
+      if (from !== undefined) {
+        const { enqueueBulk } = await import("./bulk.ts");
+        return await enqueueBulk({ from, lines, defaults: job, shell: args.shell }, args, io, traces);
+      }
+      // Also here, so that a job that will be refused does not make a store.
+      checkNewJob(job);
+      const remarks = await import("./remarks.ts");
+      const stray = behind_dashes ? null : remarks.strayFlagRemark(rest, JOB_FLAGS);
+      if (stray !== null && isTerminal(2)) say(stray);
+      for (const remark of remarks.lineRemarks(job, given.has("at"), systemClock.wall_ms())) say(remark);
+      const [queued] = await withInbox(args, io, (inbox) => traces.producer(inbox).enqueue([job]));
+      if (queued === undefined) return 0;
+      io.stdout(`${queued.id}\n`);
+      if (queued.created && !waitsForOthers(job)) return 0;
+      await withStore(args, io, { create: false }, async ({ store }) => {
+        for (const remark of await remarks.queuedRemarks(store, job, queued)) say(remark);
+      });
+      return 0;
+    } finally {
+      await traces.end();
+    }
   },
 });
 

@@ -17,6 +17,7 @@ import { quickWords, type QuickGrammar } from "../../cli/quick_words.ts";
 import { SHARED_FLAGS } from "../../cli/flags.ts";
 import { JOB_FLAGS, plainJob } from "../../cli/job_flags.ts";
 import { jobField } from "../../core/job_fields.ts";
+import { wantsTraces } from "../../core/trace_context.ts";
 import { readValue } from "../../core/values.ts";
 
 /** The flags it understands. A line with any other one, also one that is added some day, is the whole command's. */
@@ -68,7 +69,7 @@ export function enqueueQuickly(words: readonly string[], env: Env): QuickAnswer 
 }
 
 function describe(files: QuickFiles, words: readonly string[], env: Env): { store: string; job: NewJob } | null {
-  if (isSet(env)) return null;
+  if (isSet(env) || wantsTraces(env)) return null;
   try {
     const line = quickWords(QUICK_GRAMMAR, words);
     if (line === null) return null;
