@@ -33,8 +33,9 @@ export class FakeClock implements Clock {
     this.#mono_ms = start.mono_ms ?? 5_000;
   }
 
+  /** Whole milliseconds, as clocks tell them, whatever moment a timer has been set for. */
   wall_ms(): number {
-    return this.#wall_ms;
+    return Math.floor(this.#wall_ms);
   }
 
   mono_ms(): number {

@@ -7,6 +7,12 @@ export class Chance {
     this.#state = seed >>> 0;
   }
 
+  /** From here on as if it had begun with these: what is left out before does not change what comes. */
+  reseed(seed: number, step: number): void {
+    this.#state = Math.imul(seed ^ 0x9e3779b9, 0x85ebca6b) ^ Math.imul(step + 1, 0xc2b2ae35);
+    for (let turn = 0; turn < 4; turn++) this.next();
+  }
+
   /** In [0, 1). */
   readonly next = (): number => {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0;

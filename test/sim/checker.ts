@@ -4,15 +4,14 @@
  */
 
 import { isDeepStrictEqual } from "node:util";
+import type { JobChanges } from "../../src/core/changes.ts";
 import type { LimitSettings } from "../../src/core/gate.ts";
 import type { Job, NewJob } from "../../src/core/job.ts";
 import { isFinished } from "../../src/core/job.ts";
-import type { CancelAnswer, RetryAnswer } from "../../src/store/queries.ts";
+import type { CancelAnswer, EditAnswer, PruneQuery, RetryAnswer } from "../../src/store/queries.ts";
 import type * as Contract from "../../src/store/store.ts";
-
-export type Jobs = ReadonlyMap<number, Job>;
-
-export class Objection extends Error {}
+import { object, type Jobs, type Write } from "./objection.ts";
+import { Plans, type Parents } from "./plans.ts";
 
 /** What the checker can't see in the store. */
 export interface Witness {
@@ -30,21 +29,12 @@ interface Known {
   returned: number;
   succeeded: boolean;
   cancelled: boolean;
-  progress: string | null;
+  /** Undefined: it may have been trimmed. */
+  progress: string | null | undefined;
   /** Those that it waits for, with the states in which they may have ended. */
-  parents: ReadonlyMap<number, readonly string[]>;
+  parents: Parents;
   /** Tokens whose attempt has ended, by settle or by recovery. */
   ended: Set<number>;
-}
-
-export interface Write {
-  verb: keyof Contract.Store;
-  args: readonly unknown[];
-  answer: unknown;
-  before: Jobs;
-  after: Jobs;
-  /** The store's clock when the write was asked for: it is committed then or later. */
-  asked_at_ms: number;
 }
 
 export class Checker {
@@ -53,11 +43,7 @@ export class Checker {
   readonly #witness: Witness;
   readonly #grace_ms: number;
   readonly #known = new Map<number, Known>();
-  readonly #limits = new Map<string, number>();
-  /** By job, the ids that its newest attempt was given. */
-  readonly #held = new Map<number, readonly string[]>();
-  /** Times of schedules that have become jobs. */
-  readonly #fired = new Set<string>();
+  readonly plans = new Plans((what) => this.note(what));
 
   constructor(witness: Witness, grace_ms: number) {
     this.#witness = witness;
@@ -70,51 +56,80 @@ export class Checker {
 
   async check(write: Write): Promise<void> {
     this.#whatMayChange(write);
-    const { verb, args, answer } = write;
+    const { verb, args, answer, failed } = write;
+    if (failed && verb !== "trimCheckpoints") return;
     if (verb === "enqueue") this.#enqueued(write, args[0] as NewJob[], answer as Contract.Enqueued[]);
+    else if (verb === "enqueueAll") this.#enqueuedAll(write, (args[0] as { jobs: NewJob[] }).jobs);
     else if (verb === "acquire") {
       this.#granted(write, answer as Contract.Grant[]);
-      this.#bounded(write, answer as Contract.Grant[]);
-    } else if (verb === "setLimit") this.#limited(args[0] as string, args[1] as LimitSettings | null);
-    else if (verb === "fire") this.#wasFired(write);
+      this.plans.granted(write, args[0] as Contract.AcquireRequest, answer as Contract.Grant[]);
+    } else if (verb === "setLimit") this.plans.setLimit(args[0] as string, args[1] as LimitSettings | null);
+    else if (verb === "setPaused") this.plans.setPaused(args[0] as string[], args[1] as boolean);
     else if (verb === "extend")
       this.#extended(write, args[0] as Contract.ExtendRequest[], answer as Contract.ExtendAnswer[]);
     else if (verb === "settle")
       this.#settled(write, args[0] as Contract.SettleRequest[], answer as Contract.SettleAnswer[]);
     else if (verb === "checkpoint") this.#noted(write, args[0] as Contract.CheckpointRequest[], answer as string[]);
     else if (verb === "recover") await this.#recovered(write, args[0] as Contract.RecoverRequest[], answer as string[]);
-    else if (verb === "cancel") this.#cancelled(answer as CancelAnswer[]);
+    else if (verb === "cancel") for (const { status } of answer as CancelAnswer[]) this.note(`cancel ${status}`);
     else if (verb === "retry") this.#retried(write, answer as RetryAnswer[]);
+    else if (verb === "edit") this.#edited(write, args[1] as JobChanges, answer as EditAnswer[]);
+    else if (verb === "trimCheckpoints") this.#trimmed(write);
   }
 
   /** Whatever was written: nothing vanishes, nothing appears, and only the right verbs move a job. */
-  #whatMayChange({ verb, before, after }: Write): void {
-    for (const id of before.keys()) if (!after.has(id)) object(1, `job ${id} is gone after ${verb}`);
+  #whatMayChange(write: Write): void {
+    const { verb, before, after } = write;
+    if (before === after) return;
+    for (const [id, job] of before) if (!after.has(id)) this.#vanished(write, job);
     const keys = new Set<string>();
     for (const [id, job] of after) {
       const was = before.get(id);
       const live = !isFinished(job.state);
       if (live && job.key !== null && keys.has(job.key)) object(10, `key ${job.key} has two live jobs after ${verb}`);
       if (live && job.key !== null) keys.add(job.key);
-      if (was === undefined) {
-        if (verb === "settle" || verb === "recover") this.#hooked(verb, job, before, after);
-        else if (verb !== "enqueue" && verb !== "fire") object(2, `${verb} made job ${id}`);
-        continue;
-      }
-      const [ran, runs] = [was.state.name === "running", job.state.name === "running"];
-      if (job.token !== was.token && verb !== "acquire") object(3, `${verb} changed the token of job ${id}`);
-      if (isFinished(was.state) && verb !== "retry" && !isDeepStrictEqual(was, job))
-        object(6, `${verb} changed finished job ${id}`);
-      if (!ran && runs && verb !== "acquire") object(4, `${verb} made job ${id} run`);
-      const waited = was.state.name === "blocked" || (verb === "retry" && isFinished(was.state));
-      if (waited && live && job.state.name !== "blocked") this.#mustBeFree(verb, id, after);
-      if (verb === "edit" && ran && !isDeepStrictEqual(was, job)) object(5, `edit changed job ${id}, which runs`);
-      if (ran && job.state.name === "failed" && job.settings.on_failed !== null && job.settings.hook === null) {
-        const made = [...after.values()].filter(({ settings }) => isAbout(settings, job));
-        if (made.length !== 1) object(2, `job ${id} failed for good, and has ${made.length} hooks`);
-      }
-      if (ran && !runs && verb !== "settle" && verb !== "recover") object(6, `${verb} ended the attempt of job ${id}`);
+      if (was === undefined) this.#appeared(write, job);
+      else if (was !== job) this.#moved(write, was, job);
     }
+  }
+
+  #vanished({ verb, args, before, asked_at_ms }: Write, job: Job): void {
+    if (verb !== "prune") return object(1, `job ${job.id} is gone after ${verb}`);
+    const waitsFor = ({ id, state }: Job) => {
+      const ends = state.name === "blocked" ? this.#of(id).parents.get(job.id) : undefined;
+      return ends !== undefined && !ends.includes(job.state.name);
+    };
+    this.plans.pruned(job, args[0] as PruneQuery, asked_at_ms, before.values().find(waitsFor));
+  }
+
+  #appeared({ verb, before, after }: Write, job: Job): void {
+    if (verb === "settle" || verb === "recover") this.#hooked(verb, job, before, after);
+    else if (verb === "fire") {
+      this.plans.fired(job);
+      this.#know(job.id, job.settings.retries, new Map());
+    } else if (verb !== "enqueue" && verb !== "enqueueAll") object(2, `${verb} made job ${job.id}`);
+  }
+
+  #moved({ verb, after }: Write, was: Job, job: Job): void {
+    const { id } = job;
+    const [ran, runs] = [was.state.name === "running", job.state.name === "running"];
+    const live = !isFinished(job.state);
+    const grants = verb === "acquire" || verb === "enqueue";
+    if (job.token !== was.token && !grants) object(3, `${verb} changed the token of job ${id}`);
+    if (isFinished(was.state) && verb !== "retry" && !isDeepStrictEqual(was, job))
+      object(6, `${verb} changed finished job ${id}`);
+    if (!ran && runs && !grants) object(4, `${verb} made job ${id} run`);
+    const waited = was.state.name === "blocked" || (verb === "retry" && isFinished(was.state));
+    if (waited && live && job.state.name !== "blocked" && verb !== "edit") this.#mustBeFree(verb, id, after);
+    if (verb === "edit" && ran && !isDeepStrictEqual(was, job)) object(5, `edit changed job ${id}, which runs`);
+    if (verb === "age") this.plans.aged(was, job);
+    if (ran && job.state.name === "failed" && job.settings.on_failed !== null && job.settings.hook === null) {
+      const made = [...after.values()].filter(({ settings }) => isAbout(settings, job));
+      if (made.length !== 1) object(2, `job ${id} failed for good, and has ${made.length} hooks`);
+    }
+    if (ran && !runs && verb !== "settle" && verb !== "recover") object(6, `${verb} ended the attempt of job ${id}`);
+    const asked = job.state.name === "running" && job.state.cancel_requested_at_ms !== null;
+    if (asked || job.state.name === "cancelled") this.#of(id).cancelled = true;
   }
 
   /** What a failure for good has queued. */
@@ -128,58 +143,45 @@ export class Checker {
     this.#know(id, settings.retries, new Map());
   }
 
-  #enqueued({ before, after }: Write, jobs: readonly NewJob[], answers: readonly Contract.Enqueued[]): void {
-    for (const [index, { id, created }] of answers.entries()) {
-      if (!created) continue;
-      if (before.has(id)) object(2, `job ${id} was enqueued twice`);
+  #enqueued(write: Write, jobs: readonly NewJob[], answers: readonly Contract.Enqueued[]): void {
+    const { before, after } = write;
+    for (const [index, { id, created, grant }] of answers.entries()) {
       if (!after.has(id)) object(1, `job ${id} was acknowledged and is not there`);
-      this.#know(id, jobs[index]!.settings.retries, parentsOf(jobs[index]!));
-      if (after.get(id)!.state.name !== "blocked") this.#mustBeFree("enqueue", id, after);
+      if (created) {
+        if (before.has(id)) object(2, `job ${id} was enqueued twice`);
+        const earlier = [...after.values()].filter((other) => other.id < id);
+        this.#know(id, jobs[index]!.settings.retries, parentsOf(jobs[index]!, earlier));
+        if (after.get(id)!.state.name !== "blocked") this.#mustBeFree("enqueue", id, after);
+      }
+      if (grant) this.#grantedAtOnce(write, grant);
+    }
+    this.#onlyGranted(write, answers);
+  }
+
+  /** As `lease run` has it: the new one, or the one that waits with its key. */
+  #grantedAtOnce(write: Write, grant: Contract.Grant): void {
+    this.note("granted as it was enqueued");
+    const pending: Job = { ...grant.job, state: { name: "pending", run_at_ms: 0 }, token: 0 };
+    const before = new Map([[grant.job.id, pending], ...write.before]);
+    this.#granted({ ...write, before }, [grant]);
+    this.plans.granted({ ...write, before }, null, [grant]);
+  }
+
+  #onlyGranted({ before, after }: Write, answers: readonly Contract.Enqueued[]): void {
+    for (const { id, token } of after.values()) {
+      const granted = answers.some(({ grant }) => grant?.job.id === id);
+      if (token !== (before.get(id)?.token ?? 0) && !granted) object(3, `enqueue changed the token of job ${id}`);
     }
   }
 
-  #limited(name: string, limit: LimitSettings | null): void {
-    if (limit?.most === undefined || limit.most === null) this.#limits.delete(name);
-    else this.#limits.set(name, limit.most);
+  #enqueuedAll({ before, after }: Write, jobs: readonly NewJob[]): void {
+    const ids = [...after.keys()].filter((id) => !before.has(id));
+    if (ids.length !== jobs.length) object(1, `${jobs.length} jobs were enqueued, and ${ids.length} are there`);
+    this.note("bulk");
+    for (const [index, id] of ids.entries()) this.#know(id, jobs[index]!.settings.retries, new Map());
   }
 
-  /** No more than a limit allows start, and no two that run have the same of a machine. */
-  #bounded({ before, after }: Write, grants: readonly Contract.Grant[]): void {
-    const running = (jobs: Jobs, name: string): number =>
-      jobs
-        .values()
-        .filter((job) => job.state.name === "running" && job.limits.includes(name))
-        .toArray().length;
-    for (const [name, most] of this.#limits) {
-      const [had, has] = [running(before, name), running(after, name)];
-      if (has >= most && after.values().some((job) => job.state.name === "pending" && job.limits.includes(name)))
-        this.note("limit full");
-      if (has > Math.max(most, had)) object(21, `${has} jobs of limit ${name} run, and ${most} may`);
-    }
-    for (const { job, held } of grants) {
-      const ids = (held["gpu"] ?? []) as readonly string[];
-      if (ids.length > 0) this.note("held");
-      if (ids.length !== (job.needs["gpu"] ?? 0)) object(22, `job ${job.id} was given ${ids.join() || "nothing"}`);
-      this.#held.set(job.id, ids);
-    }
-    const taken = [...after.values()].flatMap(({ id, state }) =>
-      state.name === "running" ? (this.#held.get(id) ?? []) : [],
-    );
-    if (new Set(taken).size < taken.length) object(22, `two jobs hold the same of ${taken.toSorted().join()}`);
-  }
-
-  #wasFired({ before, after }: Write): void {
-    for (const [id, { env, settings }] of after) {
-      if (before.has(id)) continue;
-      this.note("fired");
-      const time = `${env["LEASE_SCHEDULE"]} ${env["LEASE_SCHEDULED_AT"]}`;
-      if (this.#fired.has(time)) object(23, `${time} became a second job, ${id}`);
-      this.#fired.add(time);
-      this.#know(id, settings.retries, new Map());
-    }
-  }
-
-  #know(id: number, retries: number, parents: Known["parents"]): void {
+  #know(id: number, retries: number, parents: Parents): void {
     const fresh = {
       attempts: 0,
       returned: 0,
@@ -196,8 +198,10 @@ export class Checker {
     if (isFinished(after.get(id)!.state)) return;
     for (const [parent, ends] of this.#of(id).parents) {
       this.note("freed");
-      const { name } = after.get(parent)!.state;
-      if (!ends.includes(name)) object(14, `${verb} freed job ${id} while job ${parent} is ${name}`);
+      // One that was pruned was not in the way.
+      const name = after.get(parent)?.state.name;
+      if (name !== undefined && !ends.includes(name))
+        object(14, `${verb} freed job ${id} while job ${parent} is ${name}`);
     }
   }
 
@@ -213,7 +217,7 @@ export class Checker {
       if (!due) object(4, `job ${job.id} was granted while ${was.state.name}`);
       if (known.succeeded) object(7, `job ${job.id} was granted after it had succeeded`);
       if (known.cancelled) object(11, `job ${job.id} was granted after it was cancelled`);
-      if (checkpoint !== known.progress)
+      if (known.progress !== undefined && checkpoint !== known.progress)
         object(13, `job ${job.id} got checkpoint ${checkpoint}, not ${known.progress}`);
       known.attempts += 1;
       const most = 1 + known.retries + known.returned;
@@ -294,13 +298,6 @@ export class Checker {
     }
   }
 
-  #cancelled(answers: readonly CancelAnswer[]): void {
-    for (const { id, status } of answers) {
-      this.note(`cancel ${status}`);
-      if (status === "cancelled" || status === "cancelling") this.#of(id).cancelled = true;
-    }
-  }
-
   #retried({ before }: Write, answers: readonly RetryAnswer[]): void {
     for (const { id, status } of answers) {
       this.note(`retry ${status}`);
@@ -308,6 +305,30 @@ export class Checker {
       if (!isFinished(before.get(id)!.state)) object(6, `job ${id} was retried before it had ended`);
       Object.assign(this.#of(id), { attempts: 0, returned: 0, succeeded: false, cancelled: false });
     }
+  }
+
+  #edited({ before, after }: Write, changes: JobChanges, answers: readonly EditAnswer[]): void {
+    for (const { id, status } of answers) {
+      this.note(`edit ${status}`);
+      if (status !== "changed") continue;
+      const known = this.#of(id);
+      // An attempt that was allowed before is not one too many by this.
+      known.retries = Math.max(known.retries, changes.settings?.retries ?? 0);
+      if (changes.parents !== undefined) {
+        const others = [...before.values()].filter((other) => other.id !== id);
+        known.parents = parentsOf(changes.parents, others);
+        this.note("edit parents");
+      }
+      const { name } = after.get(id)!.state;
+      if (name === "running") object(4, `edit made job ${id} run`);
+      if (name !== "blocked") this.#mustBeFree("edit", id, after);
+    }
+  }
+
+  /** What the next attempt of an unfinished job goes on from stays. */
+  #trimmed({ after }: Write): void {
+    this.note("trimmed");
+    for (const { id, state } of after.values()) if (isFinished(state)) this.#of(id).progress = undefined;
   }
 
   #mustHold({ before, asked_at_ms }: Write, id: number, token: number, what: string, jumped_ms = 0): void {
@@ -332,18 +353,18 @@ export class Checker {
 
 const isAbout = ({ hook }: Job["settings"], { id, token }: Job) => hook?.job === id && hook.attempt === token;
 
-function parentsOf({ after, after_any, after_failed }: NewJob): ReadonlyMap<number, readonly string[]> {
+function parentsOf(
+  { after, after_any, after_failed, after_task }: NonNullable<JobChanges["parents"]>,
+  others: readonly Job[],
+): Parents {
+  const of_tasks = others.filter(({ task }) => task !== null && after_task.includes(task));
   return new Map<number, readonly string[]>([
     ...after_any.map((id) => [id, ["completed", "failed", "cancelled"]] as const),
     ...after_failed.map((id) => [id, ["failed"]] as const),
-    ...after.map((id) => [id, ["completed"]] as const),
+    ...[...after, ...of_tasks.map(({ id }) => id)].map((id) => [id, ["completed"]] as const),
   ]);
 }
 
 function unchanged({ before, after }: Write, id: number, what: string): void {
   if (!isDeepStrictEqual(before.get(id), after.get(id))) object(5, `job ${id}: ${what} changed it`);
-}
-
-export function object(invariant: number, message: string): never {
-  throw new Objection(`(${invariant}) ${message}`);
 }

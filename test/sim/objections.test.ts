@@ -1,9 +1,9 @@
 /** The proof that the simulation can fail: stores, sweeps and workers that break one rule each, and are found out. */
 
-import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import type { Store } from "../../src/store/store.ts";
 import { intercept } from "../leasing/fixture.ts";
+import type { Ground } from "./ground.ts";
 import { simulate } from "./simulate.ts";
 import type { WorldOptions } from "./world.ts";
 
@@ -16,15 +16,11 @@ async function objection(options: WorldOptions, lives = 60): Promise<string> {
   return "nobody objected";
 }
 
-type Mutation = (store: Store, eye: Store) => Partial<Store>;
-const broken = (verbs: Mutation): WorldOptions => ({ mutate: (store, eye) => intercept(store, verbs(store, eye)) });
-
-/** Writes past the store. */
-function behindItsBack({ location }: Store, sql: string, ...params: number[]): void {
-  const database = new Database(location);
-  database.query(sql).run(...params);
-  database.close();
-}
+/** `tamper` writes past the store. */
+type Mutation = (store: Store, eye: Store, tamper: Ground["tamper"]) => Partial<Store>;
+const broken = (verbs: Mutation): WorldOptions => ({
+  mutate: (store, { eye, tamper }) => intercept(store, verbs(store, eye, tamper)),
+});
 
 /** The token that would have been right. */
 async function withCurrentToken<R extends { id: number; token: number }>(
@@ -58,12 +54,12 @@ describe("a simulation of something broken fails", () => {
 
   objects(
     "a fence that lets a late log through",
-    broken((store) => ({
+    broken((store, _eye, tamper) => ({
       appendLogs: async (requests) => {
         await store.appendLogs(requests);
         for (const { id, token } of requests) {
           const sql = "INSERT OR IGNORE INTO logs (job_id, attempt, start, bytes, data) VALUES (?1, ?2, 99, 1, x'00')";
-          behindItsBack(store, sql, id, token);
+          tamper(sql, id, token);
         }
       },
     })),
@@ -107,10 +103,10 @@ describe("a simulation of something broken fails", () => {
 
   objects(
     "a store that forgets what it acknowledged",
-    broken((store) => ({
+    broken((store, _eye, tamper) => ({
       enqueue: async (jobs) => {
         const answers = await store.enqueue(jobs);
-        behindItsBack(store, "DELETE FROM jobs WHERE id = ?1", answers[0]!.id);
+        tamper("DELETE FROM jobs WHERE id = ?1", answers[0]!.id);
         return answers;
       },
     })),
@@ -125,11 +121,11 @@ describe("a simulation of something broken fails", () => {
 
   objects(
     "a token that comes back",
-    broken((store) => ({
+    broken((store, _eye, tamper) => ({
       recover: async (requests) => {
         const answers = await store.recover(requests);
         for (const { id } of requests)
-          behindItsBack(store, "UPDATE jobs SET token = token - 1 WHERE id = ?1 AND state = 'pending'", id);
+          tamper("UPDATE jobs SET token = token - 1 WHERE id = ?1 AND state = 'pending'", id);
         return answers;
       },
     })),
@@ -138,12 +134,12 @@ describe("a simulation of something broken fails", () => {
 
   objects(
     "a cancelled job that runs again",
-    broken((store) => ({
+    broken((store, _eye, tamper) => ({
       cancel: async (ids, reason) => {
         const answers = await store.cancel(ids, reason);
         for (const { id, status } of answers) {
           if (status === "cancelled")
-            behindItsBack(store, "UPDATE jobs SET state = 'pending', finished_at_ms = NULL WHERE id = ?1", id);
+            tamper("UPDATE jobs SET state = 'pending', finished_at_ms = NULL WHERE id = ?1", id);
         }
         return answers;
       },
@@ -162,10 +158,9 @@ describe("a simulation of something broken fails", () => {
 
   objects(
     "an edit of a job that runs",
-    broken((store) => ({
+    broken((store, _eye, tamper) => ({
       edit: async (ids, changes) => {
-        for (const id of ids)
-          behindItsBack(store, "UPDATE jobs SET priority = 9 WHERE id = ?1 AND state = 'running'", id);
+        for (const id of ids) tamper("UPDATE jobs SET priority = 9 WHERE id = ?1 AND state = 'running'", id);
         return store.edit(ids, changes);
       },
     })),
@@ -174,11 +169,11 @@ describe("a simulation of something broken fails", () => {
 
   objects(
     "a retried job that does not wait for its parents",
-    broken((store) => ({
+    broken((store, _eye, tamper) => ({
       retry: async (ids) => {
         const answers = await store.retry(ids);
         for (const { id } of answers)
-          behindItsBack(store, "UPDATE jobs SET state = 'pending' WHERE id = ?1 AND state = 'blocked'", id);
+          tamper("UPDATE jobs SET state = 'pending' WHERE id = ?1 AND state = 'blocked'", id);
         return answers;
       },
     })),
@@ -233,12 +228,12 @@ describe("a simulation of something broken fails", () => {
 
   objects(
     "a second live job with the same key",
-    broken((store) => ({
+    broken((store, _eye, tamper) => ({
       enqueue: async (jobs) => {
-        behindItsBack(store, "DROP INDEX IF EXISTS jobs_live_key");
+        tamper("DROP INDEX IF EXISTS jobs_live_key");
         const answers = await store.enqueue(jobs.map((job) => ({ ...job, key: null })));
         for (const [index, { id }] of answers.entries()) {
-          if (jobs[index]!.key !== null) behindItsBack(store, "UPDATE jobs SET key = 'k' WHERE id = ?1", id);
+          if (jobs[index]!.key !== null) tamper("UPDATE jobs SET key = 'k' WHERE id = ?1", id);
         }
         return answers;
       },

@@ -1,26 +1,50 @@
 /**
- * A simulated process: it can be frozen (SIGSTOP) and crash (SIGKILL), and its store fails now and then. While it is
- * frozen its timers and the answers of its store wait; once it has crashed nothing of it goes on, though what it had
- * asked of the store may still happen.
+ * A simulated process: it can be frozen (SIGSTOP) and crash (SIGKILL), at any await too, and its store fails now and then,
+ * or takes its time. While it is frozen its timers and the answers of its store wait; once it has crashed nothing of it
+ * goes on, though what it had asked of the store may still happen.
  */
 
-import type { Clock } from "../../src/core/clock.ts";
+import { sleep, type Clock } from "../../src/core/clock.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { Chance } from "./chance.ts";
 
+/** How likely it is, for each call to the store. */
 export interface Faults {
-  /** How likely a call to the store fails before it does anything, or after it has. */
+  /** It fails before it has done anything, or after it has. */
   before: number;
   after: number;
+  /** It takes its time, on the way there or back. */
+  slow: number;
+  /** The process is frozen, or killed, while it waits. */
+  freeze: number;
+  crash: number;
 }
+
+export interface ProcessOptions {
+  clock: Clock;
+  store: Store;
+  chance: Chance;
+  faults: Faults;
+  /** Its store is on another machine: every call takes a while. */
+  far: boolean;
+  note: (what: string) => void;
+  /** Nobody freezes or kills it: for people, and for jobs that are frozen with their worker. */
+  steady?: boolean;
+}
+
+const SLOWEST_MS = 3_000;
+const FAR_MS = 40;
 
 export class SimProcess {
   readonly clock: Clock;
   readonly store: Store;
+  readonly #options: ProcessOptions;
   #state: "alive" | "frozen" | "crashed" = "alive";
   #waiting: (() => void)[] = [];
 
-  constructor(base: Clock, store: Store, chance: Chance, faults: Faults) {
+  constructor(options: ProcessOptions) {
+    const { clock: base } = options;
+    this.#options = options;
     this.clock = {
       wall_ms: () => base.wall_ms(),
       mono_ms: () => base.mono_ms(),
@@ -33,7 +57,7 @@ export class SimProcess {
         };
       },
     };
-    this.store = this.#unreliable(store, chance, faults);
+    this.store = this.#unreliable(options.store);
   }
 
   get state(): "alive" | "frozen" | "crashed" {
@@ -61,20 +85,37 @@ export class SimProcess {
     else if (this.#state === "frozen") this.#waiting.push(() => this.#go(fn));
   }
 
-  #unreliable(store: Store, chance: Chance, faults: Faults): Store {
-    const resumed = (): Promise<void> => new Promise((resolve) => this.#go(resolve));
+  /** While it waits for the store, on the way there or back. */
+  async #onTheWay(): Promise<void> {
+    const { chance, faults, far, clock, note, steady = false } = this.#options;
+    const late = chance.of(faults.slow);
+    const ms = late ? chance.between(1, SLOWEST_MS) : far && faults.slow > 0 ? chance.between(0, FAR_MS) : 0;
+    if (ms > 0) await sleep(clock, ms);
+    if (late) note("slow");
+    if (!steady && chance.of(faults.freeze)) {
+      note("froze at an await");
+      this.freeze();
+    }
+    if (!steady && chance.of(faults.crash)) {
+      note("crashed at an await");
+      this.crash();
+    }
+    await new Promise<void>((resolve) => this.#go(resolve));
+  }
+
+  #unreliable(store: Store): Store {
+    const { chance, faults } = this.#options;
     return new Proxy(store, {
       get: (target, name) => {
         const value: unknown = Reflect.get(target, name, target);
-        if (typeof value !== "function") return value;
+        // These two watch for other processes, and answer at once.
+        if (typeof value !== "function" || name === "watch" || name === "onReplaced") return value;
         return async (...args: unknown[]) => {
-          await resumed();
-          const fails_before = chance.of(faults.before);
-          const fails_after = chance.of(faults.after);
-          if (fails_before) throw new Error("store trouble");
+          await this.#onTheWay();
+          if (chance.of(faults.before)) throw new Error("store trouble");
           const answer: unknown = await value.apply(target, args);
-          await resumed();
-          if (fails_after) throw new Error("the answer was lost");
+          await this.#onTheWay();
+          if (chance.of(faults.after)) throw new Error("the answer was lost");
           return answer;
         };
       },

@@ -4,10 +4,13 @@
  */
 
 import type { Clock } from "../../src/core/clock.ts";
-import type { Job } from "../../src/core/job.ts";
 import type { Reader, Store } from "../../src/store/store.ts";
 import type { LogWrite } from "../../src/store/queries.ts";
-import { Checker, Objection, type Jobs, type Witness } from "./checker.ts";
+import type { Chance } from "./chance.ts";
+import { Checker, type Witness } from "./checker.ts";
+import { Objection, type Jobs } from "./objection.ts";
+import type { Ground } from "./ground.ts";
+import { eventOf, type Event } from "./history.ts";
 
 /**
  * Every verb that is not a reader's, so that none is forgotten: a write that nobody watched would be laid to the next
@@ -57,26 +60,38 @@ const IS_WRITE: Readonly<Record<Exclude<keyof Store, keyof Reader>, boolean>> = 
 };
 const WRITES: ReadonlySet<string> = new Set(Object.entries(IS_WRITE).flatMap(([verb, writes]) => (writes ? verb : [])));
 
+/** In a verb; the later ones are of many rounds or many jobs. */
+const MOST_STATEMENTS = 25;
+
+export interface RecorderOptions {
+  ground: Ground;
+  clock: Clock;
+  store_clock: Pick<Clock, "wall_ms">;
+  chance: Chance;
+  /** How likely a statement of a write fails. */
+  faults: { statement: number };
+  witness: Omit<Witness, "endedAt">;
+  grace_ms: number;
+}
+
 export class Recorder {
   readonly checker: Checker;
   objection: Objection | null = null;
   /** Every write and its answer, in order. */
-  readonly trace: string[] = [];
-  readonly #clock: Clock;
-  readonly #eye: Store;
+  readonly events: Event[] = [];
+  readonly #options: RecorderOptions;
   #jobs: Jobs = new Map();
   #turn: Promise<unknown> = Promise.resolve();
   #waiting = 0;
 
-  /** `eye` is a handle that only looks. */
-  constructor(eye: Store, clock: Clock, witness: Omit<Witness, "endedAt">, grace_ms: number) {
-    this.#eye = eye;
-    this.#clock = clock;
+  constructor(options: RecorderOptions) {
+    this.#options = options;
+    const { eye } = options.ground;
     const endedAt = async (job: number, token: number): Promise<number | null> => {
       const attempts = await eye.attempts(job);
       return attempts.find((attempt) => attempt.token === token)?.ended_at_ms ?? null;
     };
-    this.checker = new Checker({ ...witness, endedAt }, grace_ms);
+    this.checker = new Checker({ ...options.witness, endedAt }, options.grace_ms);
   }
 
   /** Nothing is under way. */
@@ -88,62 +103,89 @@ export class Recorder {
     return this.#jobs;
   }
 
+  /** What happens in the world beside the writes. */
+  tell(who: string, what: string): void {
+    this.events.push({ at_ms: this.#options.clock.mono_ms(), who, what, answer: "", changes: "" });
+  }
+
   /** A handle whose every write is checked. */
-  watch(store: Store): Store {
+  watch(store: Store, who: string): Store {
     return new Proxy(store, {
       get: (target, name) => {
         const value: unknown = Reflect.get(target, name, target);
         if (typeof value !== "function") return value;
         const call = value.bind(target) as (...args: unknown[]) => Promise<unknown>;
         if (!WRITES.has(String(name))) return call;
-        return (...args: unknown[]) => this.#inTurn(() => this.#write(name as keyof Store, args, call));
+        return (...args: unknown[]) => this.inTurn(() => this.#write(who, name as keyof Store, args, call));
       },
     });
   }
 
-  async #write(verb: keyof Store, args: unknown[], call: (...args: unknown[]) => Promise<unknown>): Promise<unknown> {
-    const asked_at_ms = this.#clock.wall_ms();
+  async #write(
+    who: string,
+    verb: keyof Store,
+    args: unknown[],
+    call: (...args: unknown[]) => Promise<unknown>,
+  ): Promise<unknown> {
+    const { ground, clock, store_clock } = this.#options;
+    const asked_at_ms = store_clock.wall_ms();
     const before = this.#jobs;
     const logs = verb === "appendLogs" ? (args[0] as LogWrite[]) : [];
     const logged = await this.#logged(logs);
-    const answer = await call(...args);
-    const after = await this.#look();
-    this.#checkLogs(logs, before, logged, await this.#logged(logs));
-    this.#jobs = after;
-    this.trace.push(`${this.#clock.mono_ms()} ${verb} ${summary(answer)}`);
+    let [answer, failure]: [unknown, unknown] = [undefined, null];
+    this.#arm();
     try {
-      await this.checker.check({ verb, args, answer, before, after, asked_at_ms });
+      answer = await call(...args);
+    } catch (error) {
+      failure = error;
+      this.checker.note(`${verb} failed`);
+    }
+    ground.failAt?.(null);
+    const after = await ground.look(before);
+    if (failure === null) this.#checkLogs(logs, before, logged, await this.#logged(logs));
+    this.#jobs = after;
+    const at_ms = clock.mono_ms();
+    this.events.push({ at_ms, who, ...eventOf(verb, args, failure ?? answer, before, after) });
+    try {
+      await this.checker.check({ verb, args, answer, failed: failure !== null, before, after, asked_at_ms });
     } catch (error) {
       if (!(error instanceof Objection)) throw error;
       this.objection ??= error;
     }
+    if (failure !== null) throw failure;
     return answer;
   }
 
-  /** How many pieces there are of each log. */
-  #logged(writes: readonly LogWrite[]): Promise<number[]> {
-    const look = async ({ id, token }: LogWrite): Promise<number> =>
-      (await this.#eye.logs({ job: id, attempt: token, from: 0, limit: 10_000 })).length;
+  #arm(): void {
+    const { ground, chance, faults } = this.#options;
+    if (ground.failAt === null || !chance.of(faults.statement)) return;
+    ground.failAt(chance.between(1, MOST_STATEMENTS));
+  }
+
+  /** Where the pieces of each log begin. */
+  #logged(writes: readonly LogWrite[]): Promise<number[][]> {
+    const { eye } = this.#options.ground;
+    const look = async ({ id, token }: LogWrite): Promise<number[]> =>
+      (await eye.logs({ job: id, attempt: token, from: 0, limit: 10_000 })).map(({ start }) => start);
     return Promise.all(writes.map(look));
   }
 
-  #checkLogs(writes: readonly LogWrite[], jobs: Jobs, before: readonly number[], after: readonly number[]): void {
-    for (const [index, { id, token }] of writes.entries()) {
-      const job = jobs.get(id)!;
-      const held = job.state.name === "running" && job.token === token;
+  #checkLogs(writes: readonly LogWrite[], jobs: Jobs, before: readonly number[][], after: readonly number[][]): void {
+    for (const [index, { id, token, chunks }] of writes.entries()) {
+      const job = jobs.get(id);
+      const held = job?.state.name === "running" && job.token === token;
       this.checker.note(held ? "log accepted" : "log refused");
-      if ((before[index] !== after[index]) !== held) {
-        this.objection ??= new Objection(`(5) job ${id}: a log with token ${token} of ${job.token}, ${job.state.name}`);
-      }
+      const [had, has] = [before[index]!, after[index]!];
+      // One whose answer was lost is written again, and is there once.
+      const right = held ? chunks.every(({ start }) => has.includes(start)) : had.length === has.length;
+      if (right) continue;
+      const is = job === undefined ? "none" : `${job.token}, ${job.state.name}`;
+      this.objection ??= new Objection(`(5) job ${id}: a log with token ${token} of ${is}`);
     }
   }
 
-  async #look(): Promise<Jobs> {
-    const found: Job[] = await this.#eye.list({ limit: 10_000, newest_first: false });
-    return new Map(found.map((job) => [job.id, job]));
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+  /** Not beside a write that is made to fail. */
+  inTurn<T>(work: () => Promise<T>): Promise<T> {
     this.#waiting += 1;
     const result = this.#turn.then(work);
     this.#turn = result.then(
@@ -152,16 +194,4 @@ export class Recorder {
     );
     return result;
   }
-}
-
-function summary(answer: unknown): string {
-  if (!Array.isArray(answer)) return String(answer);
-  return answer
-    .map((one: unknown) => {
-      if (typeof one !== "object" || one === null) return String(one);
-      if ("job" in one) return `${(one.job as Job).id}:${(one.job as Job).token}`;
-      if ("status" in one) return String(one.status);
-      return "id" in one ? String(one.id) : "";
-    })
-    .join(" ");
 }

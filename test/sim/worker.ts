@@ -8,15 +8,30 @@ import { Heartbeat } from "../../src/leasing/heartbeat.ts";
 import type { Lease } from "../../src/leasing/lease.ts";
 import { LeaseManager } from "../../src/leasing/manager.ts";
 import { sleep } from "../../src/core/clock.ts";
-import type { Cause } from "../../src/core/job.ts";
+import type { Cause, NewJob } from "../../src/core/job.ts";
 import { SilenceWatch } from "../../src/leasing/silence_watch.ts";
 import { end } from "../support/jobs.ts";
 import type { Chance } from "./chance.ts";
+import { HAVE } from "./plans.ts";
 import type { SimProcess } from "./process.ts";
 
 export const LEASE_MS = 10_000;
 const INTERVAL_MS = 1_000;
-const KILL_GRACE_MS = 2_000;
+export const KILL_GRACE_MS = 2_000;
+
+/** A job that is being run, whoever runs it. */
+export interface SimJob {
+  readonly lease: Lease;
+  readonly worker: { readonly id: string; readonly process: SimProcess; readonly alive: boolean };
+  readonly child: "running" | "stopping" | "dead";
+  /** It prints a line. */
+  beat(): void;
+  /** It calls `lease beat`. */
+  beatItself(): Promise<void>;
+  checkpoint(text: string): Promise<void>;
+  log(): Promise<void>;
+  finish(cause: Cause): void;
+}
 
 export interface WorkerOptions {
   id: string;
@@ -25,6 +40,9 @@ export interface WorkerOptions {
   jobs: SimProcess;
   chance: Chance;
   note: (what: string) => void;
+  /** What it takes; everything unless told. */
+  queues?: readonly string[] | null;
+  task?: string | null;
   /** Does not kill its child when the lease is lost: for the proof that somebody would notice. */
   careless: boolean;
 }
@@ -35,6 +53,7 @@ export class SimWorker {
   readonly tasks = new Set<SimTask>();
   readonly manager: LeaseManager;
   readonly options: WorkerOptions;
+  readonly slots = 2;
 
   constructor(options: WorkerOptions) {
     this.id = options.id;
@@ -49,7 +68,7 @@ export class SimWorker {
       host: "simulated",
       random: options.chance.next,
       lease_ms: LEASE_MS,
-      have: { gpu: ["0", "1"] },
+      have: HAVE,
     });
   }
 
@@ -58,8 +77,9 @@ export class SimWorker {
   }
 
   async acquire(count: number): Promise<void> {
+    const { queues = null, task = null } = this.options;
     try {
-      for (const lease of await this.manager.acquire({ count })) {
+      for (const lease of await this.manager.acquire({ count, queues, task })) {
         // Frozen between the grant and the start: it is somebody else's turn.
         if (lease.remaining() <= 0) this.options.note("granted too late");
         else this.tasks.add(new SimTask(this, lease));
@@ -68,9 +88,24 @@ export class SimWorker {
       this.options.note("acquire failed");
     }
   }
+
+  /** As `lease run` does: nobody else can have it before. */
+  async enqueue(job: NewJob): Promise<void> {
+    try {
+      const { lease } = await this.manager.enqueue(job);
+      if (lease !== null && lease.remaining() > 0) this.tasks.add(new SimTask(this, lease));
+    } catch {
+      this.options.note("run failed");
+    }
+  }
+
+  /** It is told to end: what runs goes back. */
+  drain(): void {
+    for (const task of this.tasks) task.stop("returned");
+  }
 }
 
-export class SimTask {
+export class SimTask implements SimJob {
   readonly lease: Lease;
   readonly worker: SimWorker;
   readonly #heartbeat: Heartbeat;
@@ -107,15 +142,13 @@ export class SimTask {
     return this.#child;
   }
 
-  /** It prints a line. */
   beat(): void {
     this.#heartbeat.beat();
   }
 
-  /** It calls `lease beat`. */
   async beatItself(): Promise<void> {
     const { id, token } = this.#identity();
-    const request = { id, token, expires_in_ms: LEASE_MS, beat_age_ms: 0, beats: 0, at_least: true };
+    const request = { id, token, expires_in_ms: LEASE_MS, beat_age_ms: 0, beats: 0, at_least: true, by_job: true };
     await this.worker.options.jobs.store.extend([request]).catch(() => {});
   }
 
@@ -129,7 +162,6 @@ export class SimTask {
     await this.worker.process.store.appendLogs([{ ...this.#identity(), chunks, ...limits }]).catch(() => {});
   }
 
-  /** Its program ends by itself. */
   finish(cause: Cause): void {
     if (this.#child !== "dead") this.#over(cause);
   }
@@ -156,7 +188,7 @@ export class SimTask {
     this.#child = "dead";
     this.#detach();
     this.#silence.end();
-    void this.#settle(cause, this.worker.process.clock.wall_ms()).then(() => this.worker.tasks.delete(this));
+    void this.#settle(cause, this.lease.storeTime()).then(() => this.worker.tasks.delete(this));
   }
 
   /** As an attempt does: tried again while the lease lasts. */

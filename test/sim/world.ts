@@ -3,122 +3,136 @@
  * that a seed decides. Nothing here waits for real time.
  */
 
-import { Database } from "bun:sqlite";
-import { rmSync } from "node:fs";
-import { join } from "node:path";
 import { HOUR_MS } from "../../src/core/history.ts";
 import { isFinished } from "../../src/core/job.ts";
 import { bootId, host, ownIdentity } from "../../src/platform/machine.ts";
 import { RecoverySweep } from "../../src/recovery/sweep.ts";
-import { openSqlite } from "../../src/store/sqlite/open.ts";
 import type { Store } from "../../src/store/store.ts";
-import { intercept, temporaryFolder } from "../leasing/fixture.ts";
+import { intercept } from "../leasing/fixture.ts";
 import { ManualClock } from "../support/clock.ts";
 import { Chance } from "./chance.ts";
-import { object } from "./checker.ts";
+import { object } from "./objection.ts";
+import { fileGround, memoryGround, type Ground } from "./ground.ts";
+import { HandlerWorker } from "./handlers.ts";
 import { SimProcess, type Faults } from "./process.ts";
 import { Recorder } from "./recorder.ts";
-import { SimWorker, type SimTask } from "./worker.ts";
+import { SimWorker, type SimJob } from "./worker.ts";
 
 export const GRACE_MS = 2_000;
+/** Of a store on another machine: how far its clock is from that of the workers. */
+const FAR_CLOCK_MS = 86_400_000;
 const STEP_MS = 500;
 /** A silence watch looks at least once a second, so that it notices within that time that the wall clock was set. */
 const NOTICED_MS = 1_500;
+const QUEUES = ["default", "other"];
 
 export interface WorldOptions {
   /** A store that is not as it should be, for the proof that the checker objects. */
-  mutate?: (store: Store, eye: Store) => Store;
+  mutate?: (store: Store, ground: Ground) => Store;
   careless?: boolean;
+  /** Nothing goes wrong with the store or at an await. */
+  calm?: boolean;
+  /** Where the store is; by the seed, unless told. */
+  ground?: (clock: ManualClock, chance: Chance) => Promise<Ground>;
+  /** The store has a clock of its own, as a server has; by the seed, unless told. */
+  far?: boolean;
 }
 
 export class World {
   readonly chance: Chance;
-  readonly clock = new ManualClock();
-  readonly workers: SimWorker[] = [];
-  readonly sweeps: RecoverySweep[] = [];
+  readonly clock: ManualClock;
+  readonly store_clock: { wall_ms: () => number };
+  readonly workers: (SimWorker | HandlerWorker)[] = [];
+  readonly sweeps: { process: SimProcess; sweep: RecoverySweep }[] = [];
   readonly recorder: Recorder;
-  /** For people: nothing goes wrong with what they ask. */
+  /** For people. */
   readonly store: Store;
-  readonly #faults: Faults = { before: 0.04, after: 0.03 };
+  readonly far: boolean;
+  readonly faults: Faults & { statement: number };
   readonly #options: WorldOptions;
-  readonly #folder: string;
-  readonly #handles: Store[];
+  readonly #ground: Ground;
+  readonly #base: Store;
   readonly #jobs: SimProcess;
   #jumped_at_ms = -Infinity;
 
-  private constructor(seed: number, options: WorldOptions, folder: string, handles: Store[], clock: ManualClock) {
+  private constructor(seed: number, options: WorldOptions, ground: Ground, clock: ManualClock, far: boolean) {
+    const calm = options.calm ?? false;
+    this.faults = calm
+      ? { before: 0, after: 0, slow: 0, freeze: 0, crash: 0, statement: 0 }
+      : { before: 0.03, after: 0.03, slow: 0.02, freeze: 0.003, crash: 0.001, statement: 0.04 };
     this.chance = new Chance(seed);
     this.clock = clock;
+    this.far = far;
+    this.store_clock = far ? farClock(clock) : clock;
     this.#options = options;
-    this.#folder = folder;
-    this.#handles = handles;
-    const [eye, base] = handles as [Store, Store];
-    this.recorder = new Recorder(
-      eye,
+    this.#ground = ground;
+    this.recorder = new Recorder({
+      ground,
       clock,
-      { isDead: (holder) => this.#isProvenDead(holder), running: (job) => this.#running(job) },
-      GRACE_MS,
-    );
-    this.store = this.recorder.watch(options.mutate?.(base, eye) ?? base);
-    this.#jobs = this.process();
-    for (let sweep = 0; sweep < 2; sweep++) this.sweeps.push(this.sweep(this.process().store));
+      store_clock: this.store_clock,
+      chance: this.chance,
+      faults: this.faults,
+      witness: { isDead: (holder) => this.#isProvenDead(holder), running: (job) => this.#running(job) },
+      grace_ms: GRACE_MS,
+    });
+    const store = far
+      ? intercept(ground.store, { shares_clock: false, noticeClockJump: async () => false })
+      : ground.store;
+    this.#base = options.mutate?.(store, ground) ?? store;
+    this.store = this.recorder.watch(this.#base, "person");
+    this.#jobs = this.process("job", true);
+    for (let sweep = 0; sweep < 2; sweep++) this.addSweep();
   }
 
   static async open(seed: number, options: WorldOptions = {}): Promise<World> {
-    const folder = temporaryFolder();
     const clock = new ManualClock();
-    const open = (): Promise<Store> => openSqlite(join(folder, "lease.db"), { clock, random: () => 0.5 });
-    const world = new World(seed, options, folder, [await open(), await open()], clock);
+    const far = options.far ?? seed % 3 === 0;
+    const make =
+      options.ground ??
+      (async () => (seed % 500 === 1 ? fileGround(farOr(clock, far)) : memoryGround(farOr(clock, far))));
+    const world = new World(seed, options, await make(clock, new Chance(seed)), clock, far);
     for (let worker = 0; worker < 3; worker++) await world.addWorker();
     return world;
   }
 
-  process(): SimProcess {
-    return new SimProcess(this.clock, this.store, this.chance, this.#faults);
+  process(who: string, steady = false): SimProcess {
+    const { clock, chance, faults, far } = this;
+    const store = this.recorder.watch(this.#base, who);
+    const note = (what: string): void => this.recorder.checker.note(what);
+    return new SimProcess({ clock, store, chance, faults, far, note, steady });
   }
 
-  /** Some of them are on this machine, where a sweep can tell whether they live. */
-  async addWorker(): Promise<void> {
-    const id = `${this.workers.length % 2 === 0 ? "local" : "far"}-${this.workers.length}`;
+  addSweep(): void {
+    const process = this.process(`sweep-${this.sweeps.length}`);
+    this.sweeps.push({ process, sweep: this.sweep(process.store) });
+  }
+
+  /** Some of them are on this machine, where a sweep can tell whether they live, and some run functions. */
+  async addWorker(kind?: "shell"): Promise<void> {
+    const { chance } = this;
+    const number = this.workers.length;
+    const place = number % 2 === 0 ? "local" : "far";
     const note = (what: string): void => this.recorder.checker.note(what);
+    const queues = chance.of(0.4) ? chance.pick([QUEUES, QUEUES.toReversed(), ["default"]]) : null;
+    if (kind === undefined && chance.of(0.3)) {
+      const id = `${place}-pool-${number}`;
+      const process = this.process(id);
+      const store = this.#informed(process.store);
+      const machine_time = this.#machineTime;
+      this.workers.push(new HandlerWorker({ id, process, store, chance, note, machine_time, queues }));
+      return;
+    }
+    const id = `${place}-${number}`;
     const careless = this.#options.careless ?? false;
-    const parts = { process: this.process(), jobs: this.#jobs, chance: this.chance };
-    this.workers.push(new SimWorker({ id, ...parts, note, careless }));
-    const now_ms = this.clock.wall_ms();
-    await this.store.saveWorker({
-      id,
-      name: null,
-      host: id.startsWith("local") ? host : "another-machine",
-      process: ownIdentity(),
-      version: "0",
-      queues: null,
-      slots: 2,
-      task: null,
-      commands_only: false,
-      have: {},
-      draining: false,
-      completed: 0,
-      failed: 0,
-      started_at_ms: now_ms,
-      seen_at_ms: now_ms,
-      stopped_at_ms: null,
-      ended: null,
-    });
+    const parts = { process: this.process(id), jobs: this.#jobs, chance };
+    const task = kind === undefined && chance.of(0.1) ? "t" : null;
+    this.workers.push(new SimWorker({ id, ...parts, note, careless, queues: kind === "shell" ? null : queues, task }));
+    await this.recorder.inTurn(() => this.#base.saveWorker(recordOf(id, place, this.store_clock.wall_ms())));
   }
 
   sweep(store: Store): RecoverySweep {
-    const informed = intercept(store, {
-      workers: async (query) => {
-        const found = await store.workers(query);
-        return found.map((worker) =>
-          this.#isProvenDead(worker.id)
-            ? { ...worker, process: { boot_id: bootId(), pid: process.pid, pid_started: 1 } }
-            : worker,
-        );
-      },
-    });
     return new RecoverySweep({
-      store: informed,
+      store: this.#informed(store),
       clock: this.clock,
       random: this.chance.next,
       report: () => {},
@@ -126,17 +140,34 @@ export class World {
       grace_ms: GRACE_MS,
       every_ms: 2_000,
       checkpoints: true,
-      keep_checkpoints: 100,
-      machine_time: () => ({ boot_id: "boot", uptime_ms: this.clock.mono_ms(), suspends: 0 }),
+      keep_checkpoints: this.chance.of(0.3) ? 1 : 100,
+      prune_ms: this.chance.of(0.2) ? 60_000 : null,
+      machine_time: this.#machineTime,
     });
   }
 
-  get tasks(): SimTask[] {
+  /** A sweep can tell that these are dead. */
+  #informed(store: Store): Store {
+    return intercept(store, {
+      workers: async (query) => {
+        const found = await store.workers(query);
+        // Those of the living need not be looked up among the processes of this machine.
+        const dead = found.filter(({ id }) => this.#isProvenDead(id));
+        return dead.map((worker) => ({ ...worker, process: { boot_id: bootId(), pid: process.pid, pid_started: 1 } }));
+      },
+    });
+  }
+
+  readonly #machineTime = () => ({ boot_id: "boot", uptime_ms: Math.round(this.clock.mono_ms()), suspends: 0 });
+
+  get tasks(): SimJob[] {
     return this.workers.flatMap(({ tasks }) => [...tasks]);
   }
 
   jump(ms: number): void {
+    this.recorder.tell("world", `the clock jumps by ${ms} ms`);
     this.clock.jumpWall(ms);
+    if (!this.far) this.recorder.checker.plans.jumped();
     if (ms > 0) this.#jumped_at_ms = this.clock.mono_ms();
   }
 
@@ -151,7 +182,7 @@ export class World {
 
   /** Every write that was asked for is done. */
   async quiet(): Promise<void> {
-    for (let turn = 0; turn < 200; turn++) {
+    for (let turn = 0; turn < 2_000; turn++) {
       await new Promise((resolve) => setImmediate(resolve));
       if (this.recorder.idle) return;
     }
@@ -163,60 +194,59 @@ export class World {
     if (this.recorder.objection !== null) throw this.recorder.objection;
     for (const { lease, child, worker } of this.tasks) {
       if (child === "dead" || worker.process.state === "crashed") continue;
-      const { state, token } = this.recorder.jobs.get(lease.job.id)!;
+      const { id } = lease.job;
+      const job = this.recorder.jobs.get(id);
       const remaining_ms = lease.remaining();
-      const held = state.name === "running" && token === lease.token;
-      const given_ms = held ? state.expires_at_ms - this.clock.wall_ms() : 0;
+      const expires_at_ms = job?.state.name === "running" && job.token === lease.token ? job.state.expires_at_ms : null;
+      const given_ms = expires_at_ms === null ? 0 : expires_at_ms - this.store_clock.wall_ms();
       // A jump of the clock is put right within a moment, for which sweeps wait.
       if (lease.jumped() > 0) continue;
-      if (remaining_ms > 0 && remaining_ms > given_ms) {
-        object(20, `${worker.id} believes in ${remaining_ms} ms of job ${lease.job.id}, and has ${given_ms}`);
-      }
+      if (remaining_ms > 0 && remaining_ms > given_ms)
+        object(20, `${worker.id} believes in ${remaining_ms} ms of job ${id}, and has ${given_ms}`);
     }
   }
 
   /** From here on all goes well. */
   stopFaults(): void {
-    this.#faults.before = 0;
-    this.#faults.after = 0;
-    for (const worker of this.workers) worker.process.thaw();
+    this.recorder.tell("world", "peace");
+    for (const name of Object.keys(this.faults) as (keyof typeof this.faults)[]) this.faults[name] = 0;
+    for (const { process } of [...this.workers, ...this.sweeps]) process.thaw();
   }
 
   /** (9), (15): what is on disk when all is over. */
   async checkEnd(): Promise<void> {
     this.check();
-    const [eye] = this.#handles as [Store];
+    const { eye } = this.#ground;
     const byState = new Map<string, number>();
-    let grants = 0;
     for (const job of this.recorder.jobs.values()) {
       byState.set(job.state.name, (byState.get(job.state.name) ?? 0) + 1);
       if (!isFinished(job.state)) object(16, `job ${job.id} is still ${job.state.name}`);
       const attempts = await eye.attempts(job.id);
       const tokens = attempts.map(({ token }) => token);
-      grants += attempts.length;
       if (tokens.length !== job.token || tokens.some((token, index) => token !== index + 1)) {
         object(3, `job ${job.id} with token ${job.token} has attempts ${tokens.join()}`);
       }
       if (attempts.some(({ end }) => end === null)) object(9, `job ${job.id} has an attempt without an end`);
     }
-    for (const { state, count } of await eye.counts()) {
-      if (byState.get(state) !== count)
-        object(15, `${count} jobs are counted as ${state}, and ${byState.get(state)} are`);
+    const counted = new Map<string, number>();
+    for (const { state, count } of await eye.counts()) counted.set(state, (counted.get(state) ?? 0) + count);
+    for (const [state, count] of counted) {
+      const there = byState.get(state) ?? 0;
+      if (there !== count) object(15, `${count} jobs are counted as ${state}, and ${there} are`);
     }
     const past = await eye.history({ since_ms: 0, span_ms: HOUR_MS });
     const ended = past.reduce((sum, point) => sum + point.ended, 0);
+    const grants = this.recorder.checker.seen["granted"] ?? 0;
     if (ended !== grants) object(15, `history has ${ended} attempts, and there were ${grants}`);
     const kept = (await eye.diagnose()).find(({ name }) => name === "counts");
-    if (kept?.level !== "ok") object(15, `counts: ${kept?.value}`);
-    const database = new Database(join(this.#folder, "lease.db"), { readonly: true });
-    const answer = database.query<{ integrity_check: string }, []>("PRAGMA integrity_check").get();
-    database.close();
-    if (answer?.integrity_check !== "ok") object(15, `integrity_check: ${answer?.integrity_check}`);
+    if (kept !== undefined && kept.level !== "ok") object(15, `counts: ${kept.value}`);
+    const whole = await this.#ground.integrity();
+    if (whole !== "ok") object(15, `integrity_check: ${whole}`);
   }
 
-  async close(): Promise<void> {
-    for (const store of this.#handles) await store.close();
-    rmSync(this.#folder, { recursive: true, force: true });
+  async close({ spoiled }: { spoiled: boolean }): Promise<void> {
+    for (const { process } of [...this.workers, ...this.sweeps]) process.crash();
+    await this.#ground.close({ spoiled });
   }
 
   #isProvenDead(id: string): boolean {
@@ -230,4 +260,38 @@ export class World {
       .filter(({ lease, child, worker }) => worker.alive && child !== "dead" && lease.job.id === job)
       .map(({ worker }) => worker.id);
   }
+}
+
+/** That of a server: it goes on evenly, whatever anybody does to the clocks of the workers. */
+function farClock(clock: ManualClock) {
+  const offset_ms = clock.wall_ms() - clock.mono_ms() + FAR_CLOCK_MS;
+  return {
+    wall_ms: () => Math.floor(clock.mono_ms() + offset_ms),
+    mono_ms: () => clock.mono_ms(),
+    after: (delay_ms: number, fn: () => void) => clock.after(delay_ms, fn),
+  };
+}
+
+const farOr = (clock: ManualClock, far: boolean) => (far ? farClock(clock) : clock);
+
+function recordOf(id: string, place: "local" | "far", now_ms: number) {
+  return {
+    id,
+    name: null,
+    host: place === "local" ? host : "another-machine",
+    process: ownIdentity(),
+    version: "0",
+    queues: null,
+    slots: 2,
+    task: null,
+    commands_only: false,
+    have: {},
+    draining: false,
+    completed: 0,
+    failed: 0,
+    started_at_ms: now_ms,
+    seen_at_ms: now_ms,
+    stopped_at_ms: null,
+    ended: null,
+  };
 }

@@ -108,6 +108,18 @@ describe("a commit", () => {
     expect(await writer.write(RANK.normal, () => 2)).toBe(2);
   });
 
+  test("can begin although a read before it could not end its snapshot", async () => {
+    const database = platform.openSqlite(":memory:");
+    database.exec("SAVEPOINT page");
+    const writer = writerOf(database);
+    expect(await failure(writer.write(RANK.normal, () => 1))).toMatchObject({ code: "damaged_row" });
+    expect(await writer.write(RANK.normal, () => 2)).toBe(2);
+    database.exec("SAVEPOINT page");
+    expect(await failure(writer.writeLong(async () => 3))).toMatchObject({ code: "damaged_row" });
+    expect(await writer.writeLong(async () => 4)).toBe(4);
+    database.close();
+  });
+
   test("is one per turn: what comes later waits for the next", async () => {
     const database = new Script();
     const writer = writerOf(database);

@@ -112,4 +112,13 @@ describe("ManualClock", () => {
     await clock.advance(0);
     expect(fired).toEqual([7, 7]);
   });
+
+  test("tells whole milliseconds, also at the moment of a timer that comes between two", async () => {
+    const clock = new ManualClock({ wall_ms: 1_000, mono_ms: 0 });
+    const seen: number[] = [];
+    clock.after(0.5, () => seen.push(clock.wall_ms()));
+    await clock.advance(1);
+    expect(seen).toEqual([1_000]);
+    expect(clock.wall_ms()).toBe(1_001);
+  });
 });

@@ -129,12 +129,18 @@ export class Writer {
         this.#begin.run();
         return;
       } catch (error) {
-        if (!isBusy(error)) throw explain(error, this.#path);
+        if (!isBusy(error)) throw this.#unbegun(error);
         if (performance.now() > deadline_ms) throw this.#locked();
         this.retries += 1;
         await new Promise((done) => setTimeout(done, this.#pause_ms()));
       }
     }
+  }
+
+  /** A read that could not end its snapshot leaves the connection inside it: the next one must be able to begin. */
+  #unbegun(error: unknown): unknown {
+    rollback(this.#database);
+    return explain(error, this.#path);
   }
 
   /** Resolves when nothing is waiting to be written. */
@@ -172,7 +178,7 @@ export class Writer {
       this.#begin.run();
     } catch (error) {
       if (isBusy(error)) this.#retryLater(batch);
-      else this.#failAll(batch, error);
+      else this.#failAll(batch, this.#unbegun(error));
       return;
     }
     const results: unknown[] = [];
