@@ -41,13 +41,13 @@ const common = {
 // Bundled by itself, so that it shares no file with the rest: fifteen small files take a tenth longer to load than one.
 // It is a second copy of what it shares; nothing of it may be compared with the first by identity. Before the rest,
 // because a build that a plugin starts never ends. The empty program that the benches compare with has none.
-const ALONE = join(root, "src/commands/enqueue/quick.ts");
+const ALONE = join(root, "src/quick/quick.ts");
 const alone = existsSync(ALONE) ? await Bun.build({ ...common, entrypoints: [ALONE] }) : null;
 const contents = (await alone?.outputs[0]?.text()) ?? "";
 const inOnePiece: Bun.BunPlugin = {
-  name: "quick enqueue in one piece",
+  name: "quick lines in one piece",
   setup(build) {
-    build.onLoad({ filter: /src\/commands\/enqueue\/quick\.ts$/ }, () => ({ contents, loader: "js" }));
+    build.onLoad({ filter: /src\/quick\/quick\.ts$/ }, () => ({ contents, loader: "js" }));
   },
 };
 

@@ -11,7 +11,7 @@
 import { defineCommand, runCommand, type CommandDef, type SubCommandsDef } from "citty";
 import { LeaseError } from "../core/errors.ts";
 import { nearest } from "../core/nearest.ts";
-import type { QuickAnswer } from "../commands/enqueue/quick.ts";
+import type { QuickAnswer } from "../quick/quick.ts";
 import type { AnyCommand, Commands, Invocation } from "./command.ts";
 import { COMMANDS } from "./commands.ts";
 import { FRONT_FLAGS, SHARED_FLAGS } from "./flags.ts";

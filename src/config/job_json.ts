@@ -5,16 +5,10 @@
  */
 
 import { checkNewJob } from "../core/check_job.ts";
+import type { JobDraft } from "../core/draft.ts";
 import { LeaseError, errorText } from "../core/errors.ts";
 import type { NewJob } from "../core/job.ts";
-import {
-  checkTogether,
-  JOB_FIELD_NAMES,
-  jobField,
-  type FieldContext,
-  type JobDraft,
-  type JobField,
-} from "../core/job_fields.ts";
+import { checkTogether, JOB_FIELD_NAMES, jobField, type FieldContext, type JobField } from "../core/job_fields.ts";
 import { nearest } from "../core/nearest.ts";
 import { readJson } from "../core/values.ts";
 

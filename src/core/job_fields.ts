@@ -5,21 +5,15 @@
  * is a row here and what it means.
  */
 
+import type { JobDraft } from "./draft.ts";
 import { formatDuration } from "./duration.ts";
 import { LeaseError } from "./errors.ts";
-import { BEATS, DEFAULT_QUEUE, DEFAULT_SETTINGS, type JobSettings, type NewJob } from "./job.ts";
+import { BEATS, DEFAULT_QUEUE, type JobSettings } from "./job.ts";
 import { DEFAULT_BACKOFF, type Backoff, type ExitRange } from "./retry.ts";
 import { LIMITS, NEEDS } from "./plan_values.ts";
 import { TASKS } from "./value_lists.ts";
 import * as values from "./values.ts";
 import type { Value } from "./values.ts";
-
-type Writable<T> = { -readonly [K in keyof T]: T[K] };
-
-/** A job that is being put together. */
-export interface JobDraft extends Writable<NewJob> {
-  settings: Writable<JobSettings>;
-}
 
 /** What a field may have to ask of the world around it. */
 export interface FieldContext {
@@ -362,29 +356,6 @@ export function jobField(name: JobFieldName): JobField {
 }
 
 /** A job of which nothing has been said yet. */
-export function draftJob(cwd: string): JobDraft {
-  return {
-    argv: [],
-    queue: DEFAULT_QUEUE,
-    task: null,
-    key: null,
-    if_exists: "skip",
-    priority: 0,
-    input: null,
-    cwd,
-    env: {},
-    settings: { ...DEFAULT_SETTINGS },
-    run_at_ms: null,
-    delay_ms: 0,
-    after: [],
-    after_any: [],
-    after_failed: [],
-    after_task: [],
-    limits: [],
-    needs: {},
-  };
-}
-
 /** What fields say together; `spell` is how an error calls one of them. */
 export function checkTogether(given: (name: JobFieldName) => boolean, spell: (name: JobFieldName) => string): void {
   const both = (one: JobFieldName, other: JobFieldName, what: string) => {

@@ -2,7 +2,8 @@
 
 import { LeaseError } from "../core/errors.ts";
 import type { Job, NewJob } from "../core/job.ts";
-import { draftJob, type JobFieldName } from "../core/job_fields.ts";
+import { draftJob } from "../core/draft.ts";
+import type { JobFieldName } from "../core/job_fields.ts";
 import { jobOfObject } from "../config/job_json.ts";
 import { parseAt } from "../config/at.ts";
 import { resolve } from "node:path";

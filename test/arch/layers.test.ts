@@ -13,7 +13,7 @@ test("imports in src point down only", async () => {
 describe("the check of import direction", () => {
   test("accepts the chain from main down to core", () => {
     const chain = [
-      importing("src/main.ts", "./cli/main.ts", "./commands/enqueue/quick.ts", "citty"),
+      importing("src/main.ts", "./cli/main.ts", "./quick/quick.ts", "citty"),
       importing("src/cli/main.ts", "./commands.ts", "./dispatch.ts", "../core/errors.ts", "#platform"),
       importing("src/cli/commands.ts", "../commands/worker.ts", "../commands/enqueue/enqueue.ts"),
       importing("src/cli/settings.ts", "../config/file.ts", "../view/text.ts", "../core/errors.ts"),
@@ -23,7 +23,7 @@ describe("the check of import direction", () => {
       importing("src/commands/worker.ts", "../store/store.ts", "../observe/metrics.ts", "#platform", "../view/job.ts"),
       importing("src/commands/run.ts", "../foreground/foreground.ts", "../lookup/why_waiting.ts"),
       importing("src/commands/copy.ts", "../store/copy/copy.ts"),
-      importing("src/commands/enqueue/quick.ts", "../../store/quick.ts"),
+      importing("src/quick/enqueue.ts", "../store/quick.ts", "../config/location.ts"),
       importing("src/foreground/foreground.ts", "../worker/attempt.ts", "../recovery/sweep.ts"),
       importing("src/worker/pool.ts", "../recovery/sweep.ts", "../leasing/extender.ts", "../runner/run.ts"),
       importing("src/recovery/sweep.ts", "../store/store.ts", "../store/queries.ts", "../runner/group.ts", "#platform"),
@@ -94,8 +94,9 @@ describe("the check of import direction", () => {
     ["src/commands/retry.ts", "../cli/commands.ts"],
     ["src/commands/retry.ts", "../store/open.ts"],
     ["src/commands/retry.ts", "../store/quick.ts"],
-    ["src/commands/enqueue/quick.ts", "../../store/open.ts"],
-    ["src/commands/enqueue/quick.ts", "../../store/sqlite/quick_enqueue.ts"],
+    ["src/quick/enqueue.ts", "../store/open.ts"],
+    ["src/quick/enqueue.ts", "../store/sqlite/quick_enqueue.ts"],
+    ["src/quick/enqueue.ts", "../cli/flags.ts"],
     ["src/commands/retry.ts", "../store/sqlite/store.ts"],
     ["src/commands/retry.ts", "../main.ts"],
     ["src/commands/retry.ts", "../index.ts"],

@@ -52,8 +52,10 @@ const MAY_IMPORT = {
     "cli",
   ],
   // The way in: it names every command, and loads the one that is asked for.
-  "cli/main.ts": ["core", "platform", "view", "cli", "commands"],
-  main: ["cli/main.ts", "commands"],
+  "cli/main.ts": ["core", "platform", "view", "cli", "commands", "quick"],
+  // A few lines of the command line once more, in one piece and without anything that takes long to load.
+  quick: ["core", "platform", "config", "store/quick.ts"],
+  main: ["cli/main.ts", "quick"],
   // Beside the commands, and on the same parts: what they do, for other programs. It alone shows how a store is opened.
   library: [
     "core",
@@ -79,7 +81,6 @@ type Part = keyof typeof MAY_IMPORT;
 /** Each way into a store has one user among the commands. */
 const ONLY_FROM: Readonly<Record<string, string>> = {
   "store/open.ts": "src/cli/io.ts",
-  "store/quick.ts": "src/commands/enqueue/quick.ts",
 };
 /** Handlers are modules of whoever uses the library. */
 const LOADS_USERS_MODULES = "src/library/isolate.ts";

@@ -1,9 +1,13 @@
 /** What a start loads: each built-in module that a plain `lease enqueue` does not need is a tenth of its time. */
 
 import { expect, test } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
+import process from "node:process";
+import { LEASE } from "../cli/lease.ts";
 
-const QUICK = join(import.meta.dir, "../../src/commands/enqueue/quick.ts");
+const QUICK = join(import.meta.dir, "../../src/quick/quick.ts");
 
 async function bundleOf(entry: string): Promise<string> {
   const { outputs } = await Bun.build({ entrypoints: [entry], target: "bun", format: "esm" });
@@ -43,3 +47,25 @@ test.each(["beat.ts", "checkpoint.ts", "guard.ts", "enqueue/enqueue.ts", "inspec
 test("the check sees it where a role logs", async () => {
   expect(await bundleOf(command("worker.ts"))).toContain("createConsola");
 });
+
+/** From so many calls on the runtime compiles a function, and starts threads for it: half of an enqueue's time. */
+test("nothing of a plain enqueue, beat or checkpoint runs often enough to be compiled", async () => {
+  const place = mkdtempSync(join(tmpdir(), "lease-start-"));
+  try {
+    const store = join(place, "store", "lease.db");
+    await lease(["enqueue", "--store", store, "--", "true"]);
+    const compiled = await lease(["enqueue", "--store", store, "-q", "mail", "--delay", "1s", "--", "echo", "hi"]);
+    expect(compiled).toBe("2\n");
+    // The whole command is seen to be another thing.
+    expect(await lease(["inspect", "--store", store])).toContain("Optimized");
+  } finally {
+    rmSync(place, { recursive: true });
+  }
+});
+
+async function lease(words: readonly string[]): Promise<string> {
+  const env = { PATH: process.env["PATH"] ?? "", HOME: "/nowhere", BUN_JSC_reportCompileTimes: "1" };
+  const child = Bun.spawn([LEASE, ...words], { env, stdout: "pipe", stderr: "pipe" });
+  const [stdout, stderr] = await Promise.all([child.stdout.text(), child.stderr.text()]);
+  return stdout + stderr;
+}

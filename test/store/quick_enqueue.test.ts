@@ -34,12 +34,14 @@ async function store(): Promise<string> {
   return path;
 }
 
-function rows(path: string): unknown[] {
+function rows(path: string, table = "jobs"): unknown[] {
   const database = new Database(path);
-  const found = database.query("SELECT * FROM jobs ORDER BY id").all();
+  const found = database.query(`SELECT * FROM ${table} ORDER BY 1, 2`).all();
   database.close();
   return found;
 }
+
+const links = (path: string) => rows(path, "dependencies");
 
 function quick(path: string, job: NewJob = newJob()): number | null {
   const files = quickFiles();
@@ -53,6 +55,7 @@ describe.if(process.platform === "linux")("the quick enqueue", () => {
     ["one that is delayed", { delay_ms: 5_000 }],
     ["one with a task, a queue, a priority and variables", { task: "t", queue: "q", priority: -7, env: { A: "ä" } }],
     ["one with settings", { settings: { ...newJob().settings, retries: 0, lease_ms: 60_000, pty: true } }],
+    ["one with a key", { key: "k" }],
     ["one with a learned lease", { settings: { ...newJob().settings, lease_ms: "auto" } }],
   ];
   test.each(PLAIN)("writes the row that the store writes: %s", async (_what, more) => {
@@ -67,15 +70,53 @@ describe.if(process.platform === "linux")("the quick enqueue", () => {
   });
 
   const DOUBTS: [string, Partial<NewJob>][] = [
-    ["a key", { key: "k" }],
     ["an input", { input: new Uint8Array([1]) }],
-    ["a parent", { after: [1] }],
+    ["a parent that is not there", { after: [1] }],
     ["a parent in any end", { after_any: [1] }],
   ];
   test.each(DOUBTS)("leaves a job with %s to the store", async (_what, more) => {
     const path = await store();
     expect(quick(path, { ...newJob(), ...more })).toBeNull();
     expect(rows(path)).toEqual([]);
+  });
+
+  test("leaves a key that a live job has to the store", async () => {
+    const path = await store();
+    expect(quick(path, { ...newJob(), key: "k" })).toBe(1);
+    expect(quick(path, { ...newJob(), key: "k" })).toBeNull();
+    expect(rows(path)).toHaveLength(1);
+  });
+
+  const PARENTS: [string, string, number | null][] = [
+    ["waits", "pending", 2],
+    ["has completed", "completed", 2],
+    ["has failed", "failed", null],
+    ["was cancelled", "cancelled", null],
+  ];
+  test.each(PARENTS)("does what the store does about a parent that %s, or nothing", async (_what, state, id) => {
+    const [ours, proper] = [await store(), await store()];
+    for (const path of [ours, proper]) {
+      quick(path);
+      const ended = state === "pending" ? "" : `, finished_at_ms = ${NOW_MS}`;
+      const database = new Database(path);
+      database.run(`UPDATE jobs SET state = '${state}'${ended}`);
+      database.close();
+    }
+    const child = { ...newJob(), after: [1] };
+    expect(quick(ours, child)).toBe(id);
+    const opened = await open(proper);
+    await opened.enqueue([child]);
+    await opened.close();
+    expect(rows(ours)).toEqual(id === null ? rows(proper).slice(0, 1) : rows(proper));
+    expect(links(ours)).toEqual(id === null ? [] : links(proper));
+  });
+
+  test("leaves nothing of a job with one parent that is there and one that is not", async () => {
+    const path = await store();
+    quick(path);
+    expect(quick(path, { ...newJob(), after: [1, 99] })).toBeNull();
+    expect(rows(path)).toHaveLength(1);
+    expect(links(path)).toEqual([]);
   });
 
   test.each(["user_version = 99", "application_id = 7"])("leaves a store with %s alone", async (pragma) => {

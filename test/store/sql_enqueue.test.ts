@@ -3,7 +3,8 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import postgres from "postgres";
 import { jobOfLine } from "../../src/config/job_json.ts";
-import { draftJob, JOB_FIELD_NAMES } from "../../src/core/job_fields.ts";
+import { draftJob } from "../../src/core/draft.ts";
+import { JOB_FIELD_NAMES } from "../../src/core/job_fields.ts";
 import { systemClock, systemRandom } from "../../src/platform/clock.ts";
 import { openPostgres } from "../../src/store/postgres/open.ts";
 import type { Store } from "../../src/store/store.ts";

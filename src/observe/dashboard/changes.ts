@@ -7,7 +7,7 @@ import { checkLimitName, checkName } from "../../core/check_job.ts";
 import type { Random } from "../../core/clock.ts";
 import { LeaseError } from "../../core/errors.ts";
 import type { Job, NewJob } from "../../core/job.ts";
-import { draftJob } from "../../core/job_fields.ts";
+import { draftJob } from "../../core/draft.ts";
 import { RATE } from "../../core/plan_values.ts";
 import { jobAt, type Schedule } from "../../core/schedule.ts";
 import { readValue } from "../../core/values.ts";

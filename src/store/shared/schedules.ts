@@ -2,7 +2,7 @@
 
 import * as v from "valibot";
 import type { StateName } from "../../core/job.ts";
-import { draftJob } from "../../core/job_fields.ts";
+import { draftJob } from "../../core/draft.ts";
 import { once } from "../../core/once.ts";
 import { CATCH_UPS, OVERLAPS, readTemplate, type Schedule } from "../../core/schedule.ts";
 import type { SqlRow } from "../../platform/platform.ts";

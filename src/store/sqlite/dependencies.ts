@@ -9,19 +9,16 @@
 import { LeaseError } from "../../core/errors.ts";
 import type { NewJob, StateName } from "../../core/job.ts";
 import type { SqlRow } from "../../platform/platform.ts";
-import { SATISFIED, isBlocked, isSatisfied, parentsOf, type DependencyKind } from "../shared/columns.ts";
+import { isBlocked, isSatisfied, parentsOf, type DependencyKind } from "../shared/columns.ts";
 import { doomReason, noParent } from "../shared/verdicts.ts";
 import { noteCancelled } from "./history.ts";
 import type { Database } from "./open.ts";
+import { UNBLOCK } from "./quick_enqueue.ts";
 
 const INSERT = "INSERT INTO dependencies (job_id, parent_id, kind) VALUES (?1, ?2, ?3)";
 const OF_TASK = "SELECT id FROM jobs WHERE task = ?1 AND id <> ?2 ORDER BY id";
 const ANY_CHILD = "SELECT 1 AS found FROM dependencies WHERE parent_id = ?1 LIMIT 1";
 const CHILDREN = `SELECT job_id, kind FROM dependencies WHERE parent_id = ?1 AND job_id > ?2 ORDER BY job_id LIMIT ?3`;
-const UNBLOCK = `UPDATE jobs SET state = iif(run_at_ms > ?2, 'scheduled', 'pending')
-  WHERE id = ?1 AND state = 'blocked' AND NOT EXISTS (
-    SELECT 1 FROM dependencies AS d JOIN jobs AS parent ON parent.id = d.parent_id
-    WHERE d.job_id = ?1 AND NOT ${SATISFIED})`;
 const DOOM = `UPDATE jobs SET state = 'cancelled', finished_at_ms = ?2, reason = ?3
   WHERE id = ?1 AND state = 'blocked' RETURNING queue`;
 const FENCE = "SELECT state, token, expires_at_ms FROM jobs WHERE id = ?1";

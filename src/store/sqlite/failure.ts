@@ -29,6 +29,11 @@ export function isBusy(error: unknown): boolean {
   return isEngineError(error) && error.message.includes(BUSY);
 }
 
+/** One row stood against it, and nothing of it was written. */
+export function isRefused(error: unknown): boolean {
+  return isEngineError(error) && error.message.includes("UNIQUE constraint failed");
+}
+
 /** A LeaseError for what the engine said about the store at `path`; other errors come back as they are. */
 export function explain(error: unknown, path: string): unknown {
   if (!isEngineError(error)) return error;

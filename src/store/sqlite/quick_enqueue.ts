@@ -1,7 +1,7 @@
 /**
- * `lease enqueue` of a job by itself into a store that is plainly right: one statement on a connection that nothing
- * else is ever asked of. It says yes or nothing. Whatever is not plain (no store yet, another version, a lock, a key,
- * parents) is left to the store proper, which also knows how to say what is wrong.
+ * `lease enqueue` of a job by itself into a store that is plainly right: a statement or two on a connection that nothing
+ * else is ever asked of. It says yes or nothing. Whatever is not plain (no store yet, another version, a lock, a key that
+ * is taken, a parent that failed) is left to the store proper, which also knows how to say what is wrong.
  *
  * Scripts call it thousands of times a day, and what it loads and links is what they wait for.
  */
@@ -11,8 +11,8 @@ import process from "node:process";
 import { gateText } from "../../core/gate.ts";
 import type { NewJob } from "../../core/job.ts";
 import type { QuickFiles, QuickStats, SqlDatabase, SqlStatement, SqlValue } from "../../platform/platform.ts";
-import { envColumn, isBlocked, leaseColumn, settingsColumn } from "../shared/columns.ts";
-import { explain, isBusy } from "./failure.ts";
+import { SATISFIED, envColumn, isBlocked, leaseColumn, settingsColumn } from "../shared/columns.ts";
+import { explain, isBusy, isRefused } from "./failure.ts";
 
 /** What marks a file as a store, and the schema that this lease knows. */
 export const APPLICATION_ID = 0x4c454153;
@@ -64,56 +64,97 @@ export function jobColumns(job: NewJob, now_ms: number, settings = settingsColum
   ];
 }
 
-/** Whose store it is and whether it syncs is asked by the statement that inserts: no answer can change in between. */
-const INSERT_IF_OURS = INSERT_JOB.replace("VALUES (", "SELECT ").replace(
-  /\)$/,
-  ` FROM pragma_user_version, pragma_application_id, pragma_synchronous
-    WHERE user_version = ${SCHEMA_VERSION} AND application_id = ${APPLICATION_ID} AND synchronous = 2
-      AND ${SCHEMA_TEXT} = ?15`,
-);
+/** Whose store it is and whether it syncs is asked by the statement that writes first: no answer can change in between. */
+export const OURS = `user_version = ${SCHEMA_VERSION} AND application_id = ${APPLICATION_ID} AND synchronous = 2
+  AND ${SCHEMA_TEXT}`;
+export const OF_OURS = "pragma_user_version, pragma_application_id, pragma_synchronous";
+
+const INSERT_IF_OURS = INSERT_JOB.replace("VALUES (", "SELECT ").replace(/\)$/, ` FROM ${OF_OURS} WHERE ${OURS} = ?15`);
+
+/** Links a job to one that it waits for, unless that is not there or has ended in a way that takes another look. */
+const WAIT_FOR = `INSERT INTO dependencies (job_id, parent_id, kind)
+  SELECT ?1, id, 'success' FROM jobs WHERE id = ?2 AND id <> ?1 AND state NOT IN ('failed', 'cancelled')`;
+
+/** Of a blocked job, when there is nothing left that it waits for. */
+export const UNBLOCK = `UPDATE jobs SET state = iif(run_at_ms > ?2, 'scheduled', 'pending')
+  WHERE id = ?1 AND state = 'blocked' AND NOT EXISTS (
+    SELECT 1 FROM dependencies AS d JOIN jobs AS parent ON parent.id = d.parent_id
+    WHERE d.job_id = ?1 AND NOT ${SATISFIED})`;
+
+/** The id of the job, which is on disk; null: nothing was done, and nothing is wrong that is known yet. */
+export function quickEnqueue(files: QuickFiles, file: string, job: NewJob, now_ms: number): number | null {
+  if (job.input !== null || job.after_any.length + job.after_failed.length + job.after_task.length > 0) return null;
+  return onQuickStore(files, file, INSERT_IF_OURS, (database, insert, schema) => {
+    const add = () => {
+      const added = insert.run(...jobColumns(job, now_ms), schema);
+      return added.changes > 0 ? added.last_id : null;
+    };
+    if (job.after.length === 0) return add();
+    return together(database, () => {
+      const id = add();
+      if (id === null || job.after.some((parent) => database.prepare(WAIT_FOR).run(id, parent).changes === 0))
+        return null;
+      database.prepare(UNBLOCK).run(id, now_ms);
+      return id;
+    });
+  });
+}
+
+/** All of it, or, when it answers null, nothing. */
+export function together<T>(database: SqlDatabase, work: () => T | null): T | null {
+  database.exec("BEGIN IMMEDIATE");
+  const done = work();
+  database.exec(done === null ? "ROLLBACK" : "COMMIT");
+  return done;
+}
 
 /**
- * The id of the job, which is on disk; null: nothing was done, and nothing is wrong that is known yet. The connection
- * stays open, and has to end with the process, as in a crash: closing it would fold the WAL back, which takes longer
- * than all of this.
+ * What `work` wrote is on disk; when it answers null, it has written nothing. After that the connection stays open, and
+ * has to end with the process, as in a crash: closing it would fold the WAL back, which takes longer than all of this.
+ * `sql` is what it begins with: where that can't even be asked, nobody was there to write.
  */
-export function quickEnqueue(files: QuickFiles, file: string, job: NewJob, now_ms: number): number | null {
-  if (job.key !== null || job.input !== null || isBlocked(job)) return null;
+export function onQuickStore<T>(
+  files: QuickFiles,
+  file: string,
+  sql: string,
+  work: (database: SqlDatabase, first: SqlStatement, schema: string) => T | null,
+): T | null {
   const schema = builtSchema();
   const location = schema === null ? null : quickLocation(files, file);
-  const opened = location === null ? null : open(location.path);
-  if (location === null || opened === null) return null;
-  const { database, insert } = opened;
+  const opened = location === null ? null : open(location.path, sql);
+  if (schema === null || location === null || opened === null) return null;
+  const { database, first } = opened;
   if (files.lstat(location.path)?.identity !== location.identity) {
     database.close();
     return null;
   }
-  let added: ReturnType<SqlStatement["run"]>;
+  let done: T | null;
   try {
-    added = insert.run(...jobColumns(job, now_ms), schema);
+    done = work(database, first, schema);
   } catch (error) {
     database.close();
-    // After any other error the job may be there all the same: who is told can look, but must not find it twice.
-    if (isBusy(error)) return null;
+    // After any other error it may be there all the same: who is told can look, but must not find it twice.
+    if (isBusy(error) || isRefused(error)) return null;
     throw explain(error, location.path);
   }
-  if (added.changes > 0 && location.wal_bytes <= SHORT_WAL_BYTES) return added.last_id;
-  closeAndFold(database);
-  return added.changes > 0 ? added.last_id : null;
+  // Whoever looks again finds everything as it was.
+  if (done === null) database.closeKeepingWal();
+  else if (location.wal_bytes > SHORT_WAL_BYTES) closeAndFold(database);
+  return done;
 }
 
-function open(path: string): { database: SqlDatabase; insert: SqlStatement } | null {
+function open(path: string, sql: string): { database: SqlDatabase; first: SqlStatement } | null {
   let database: SqlDatabase | null = null;
   try {
     database = platform.openSqlite(path);
-    return { database, insert: database.prepare(INSERT_IF_OURS) };
+    return { database, first: database.prepare(sql) };
   } catch {
     database?.close();
     return null;
   }
 }
 
-/** The job is safe, whatever becomes of this. */
+/** What was written is safe, whatever becomes of this. */
 function closeAndFold(database: SqlDatabase): void {
   try {
     database.exec(`PRAGMA journal_size_limit = ${WAL_LIMIT_BYTES}`);

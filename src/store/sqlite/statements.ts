@@ -7,6 +7,7 @@ import { UNLEARNED_LEASE_MS } from "../../core/learning.ts";
 import { SHAPES } from "../copy/transfer.ts";
 import { LONGEST_LEASE_MS, MOST_GRANTS, bounded } from "../shared/columns.ts";
 import { notPaused } from "./pause.ts";
+import { COUNT_BEATS, EXTEND, INSERT_CHECKPOINT } from "./quick_report.ts";
 
 const NAMES = SHAPES.jobs.names;
 const JOB_COLUMNS = NAMES.join(", ");
@@ -98,18 +99,8 @@ export const SQL = {
     WHERE job_id = ?1 AND attempt < ?2 AND host = ?3 AND pid IS NOT NULL ORDER BY attempt DESC LIMIT 1`,
   lastProgress: `SELECT text FROM checkpoints WHERE job_id = ?1 AND kind = 'progress' ORDER BY id DESC LIMIT 1`,
 
-  // A beat from the future shows that the clock was set back: then nothing longer is kept.
-  extend: `UPDATE jobs SET
-    expires_at_ms = CASE WHEN NOT ?8 OR last_beat_at_ms > ?7 THEN ?3
-      WHEN ?3 - expires_at_ms >= ?11 THEN ?3 ELSE expires_at_ms END,
-    last_beat_at_ms = iif(?8 AND last_beat_at_ms <= ?7, max(last_beat_at_ms, ?4), coalesce(?4, last_beat_at_ms)),
-    progress = coalesce(?5, progress), message = coalesce(?6, message),
-    cancel_told_at_ms = coalesce(cancel_told_at_ms, iif(?10 AND cancel_requested_at_ms IS NOT NULL, ?7, NULL))
-    WHERE id = ?1 AND state = 'running' AND token = ?2 AND expires_at_ms >= ?9
-    RETURNING expires_at_ms, cancel_requested_at_ms, cancel_grace_ms`,
-  countBeats: `UPDATE attempts SET beats = max(beats, ?3), self_beats = ${bounded("self_beats")} + ?4,
-    extensions = ${bounded("extensions")} + ?5,
-    extension_failures = max(extension_failures, ?6) WHERE job_id = ?1 AND attempt = ?2`,
+  extend: EXTEND,
+  countBeats: COUNT_BEATS,
   countRefusal: `UPDATE attempts SET extension_refusals = ${bounded("extension_refusals")} + 1
     WHERE job_id = ?1 AND attempt = ?2`,
   noteProcess: `UPDATE attempts SET boot_id = ?3, pid = ?4, pid_started = ?5, fence = ?6
@@ -129,8 +120,7 @@ export const SQL = {
     FROM json_each(?1) AS r WHERE job_id = r.value AND attempt = ?2`,
   setLastLine: "UPDATE attempts SET last_line = ?3 WHERE job_id = ?1 AND attempt = ?2",
   endAttempt: END_ATTEMPT,
-  insertCheckpoint: `INSERT INTO checkpoints (job_id, task, kind, token, at_ms, text)
-    VALUES (?1, (SELECT task FROM jobs WHERE id = ?1), ?2, ?3, ?4, ?5)`,
+  insertCheckpoint: INSERT_CHECKPOINT,
 
   // Without their input: a sweep has no use for it.
   expired: `${HELD} AND jobs.expires_at_ms < ?1 ${BY_END}`,

@@ -7,15 +7,16 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
-import enqueue from "../../../src/commands/enqueue/enqueue.ts";
-import { enqueueQuickly, QUICK_GRAMMAR } from "../../../src/commands/enqueue/quick.ts";
-import { flagName } from "../../../src/cli/flags.ts";
-import { quickWords } from "../../../src/cli/quick_words.ts";
-import { strictLine } from "../../../src/cli/strict.ts";
-import { dispatch } from "../../../src/cli/main.ts";
-import { systemClock, systemRandom } from "../../../src/platform/clock.ts";
-import { openSqlite } from "../../../src/store/sqlite/open.ts";
-import { asIfBuilt } from "../../support/built.ts";
+import enqueue from "../../src/commands/enqueue/enqueue.ts";
+import { ENQUEUE_FLAGS } from "../../src/quick/enqueue.ts";
+import { quickLine } from "../../src/quick/line.ts";
+import { answerQuickly } from "../../src/quick/quick.ts";
+import { aliasesOf, flagName, type FlagDef } from "../../src/cli/flags.ts";
+import { strictLine } from "../../src/cli/strict.ts";
+import { dispatch } from "../../src/cli/main.ts";
+import { systemClock, systemRandom } from "../../src/platform/clock.ts";
+import { openSqlite } from "../../src/store/sqlite/open.ts";
+import { asIfBuilt } from "../support/built.ts";
 
 asIfBuilt();
 
@@ -32,12 +33,15 @@ async function newStore(): Promise<string> {
 }
 
 /** Variables without any of lease's own, and no lease.toml. */
-const env = { HOME: top, A: "from here" };
+const env: Readonly<Record<string, string>> = { HOME: top, A: "from here" };
+
+const NO_ROW = {};
 
 function row(store: string): Record<string, unknown> {
   const database = new Database(store);
-  const found = database.query("SELECT * FROM jobs").get() as Record<string, unknown>;
+  const found = database.query("SELECT * FROM jobs ORDER BY id DESC").get() as Record<string, unknown> | null;
   database.close();
+  if (found === null) return NO_ROW;
   return {
     ...found,
     created_at_ms: null,
@@ -58,29 +62,24 @@ async function wholeCommand(words: readonly string[]): Promise<void> {
   expect(await dispatch(["enqueue", ...words], commands, io)).toBe(0);
 }
 
+const enqueueQuickly = (words: readonly string[], variables = env) => answerQuickly(["enqueue", ...words], variables);
+
 /** For each flag that it names, a value that is not the default. */
 const VALUES: Readonly<Record<string, readonly string[]>> = {
   shell: ["-c", "exit 3"],
   queue: ["-q", "mail"],
   task: ["--task=t"],
-  priority: ["-p", "-7"],
-  delay: ["--delay", "1h"],
+  key: ["-k", "deploy"],
+  priority: ["-p", "7"],
+  delay: ["--delay", "1h30m"],
   retries: ["--retries", "0"],
-  backoff: ["--backoff", "fixed:30s"],
-  retry_on: ["--retry-on", "lost"],
-  fatal_exit: ["--fatal-exit", "2,64-78"],
-  lease: ["--lease", "auto"],
-  beat: ["--beat", "timer"],
   timeout: ["--timeout", "7s"],
-  pty: ["--pty"],
-  cwd: ["--cwd", "/"],
-  env: ["--env", "A,B=1"],
-  log_limit: ["--log-limit", "64k"],
-  output_limit: ["--output-limit", "1k"],
+  lease: ["--lease", "auto"],
+  after: ["--after", "1"],
 };
 
 describe.if(process.platform === "linux")("the quick enqueue is opt-in", () => {
-  const named = Object.keys(QUICK_GRAMMAR.flags).filter((key) => key !== "store");
+  const named = [...new Set(Object.values(ENQUEUE_FLAGS))].filter((key) => key !== "store");
   const line = (key: string, store: string) => [
     `--store=${store}`,
     ...(VALUES[key] ?? []),
@@ -91,9 +90,18 @@ describe.if(process.platform === "linux")("the quick enqueue is opt-in", () => {
     expect(Object.keys(VALUES)).toEqual(named);
   });
 
+  test("each is written as the whole command has it", () => {
+    for (const [written, key] of Object.entries(ENQUEUE_FLAGS)) {
+      const flag = enqueue.flags[key];
+      expect(flag).toBeDefined();
+      expect([`--${flagName(key)}`, ...aliasesOf(flag as FlagDef).map((alias) => `-${alias}`)]).toContain(written);
+    }
+  });
+
   test.each(named)("what it makes of %s is what the whole command makes of it", async (key) => {
     const [quick, whole] = [await newStore(), await newStore()];
-    expect(enqueueQuickly(line(key, quick), env)).toMatchObject({ text: "1\n" });
+    for (const store of [quick, whole]) expect(enqueueQuickly([`--store=${store}`, "true"])).not.toBeNull();
+    expect(enqueueQuickly(line(key, quick))).toMatchObject({ text: "2\n" });
     await wholeCommand(line(key, whole));
     expect(row(quick)).toEqual(row(whole));
   });
@@ -103,9 +111,35 @@ describe.if(process.platform === "linux")("the quick enqueue is opt-in", () => {
     async (key) => {
       const store = await newStore();
       const words = enqueue.flags[key]?.type === "boolean" ? [] : ["1"];
-      expect(enqueueQuickly([`--store=${store}`, `--${flagName(key)}`, ...words, "--", "true"], env)).toBeNull();
+      expect(enqueueQuickly([`--store=${store}`, `--${flagName(key)}`, ...words, "--", "true"])).toBeNull();
     },
   );
+
+  const WRONG = [
+    "--delay=soon",
+    "--delay=-1s",
+    "--priority=1e3",
+    "--retries=-1",
+    "--lease=0",
+    "--timeout=0",
+    "--after=x",
+  ];
+  const ODD = [
+    "--after=1-3",
+    "--after=0",
+    "--queue=",
+    "--key=",
+    "--queue=a,b",
+    "-qmail",
+    "-config",
+    "-p",
+    "--priority=5x",
+  ];
+  test.each([...WRONG, ...ODD])("a line with %s is left to the whole command, and nothing is done", async (word) => {
+    const store = await newStore();
+    expect(enqueueQuickly([`--store=${store}`, word, "--", "true"])).toBeNull();
+    expect(row(store)).toEqual(NO_ROW);
+  });
 
   test("what it reads of a line is what the whole command reads, or nothing", () => {
     const forms = Object.values(VALUES).flatMap((words) => [words, [words.join("=")], [words.join("")]]);
@@ -114,20 +148,24 @@ describe.if(process.platform === "linux")("the quick enqueue is opt-in", () => {
     fc.assert(
       fc.property(lines, (parts) => {
         const words = parts.flat();
-        const quick = quickWords(QUICK_GRAMMAR, words);
+        const quick = quickLine(words, ENQUEUE_FLAGS);
         if (quick === null) return;
-        const whole = strictLine(enqueue, words);
-        expect(whole).toMatchObject(quick as typeof whole);
+        const { args, lists, rest, behind_dashes } = strictLine(enqueue, words);
+        const { after, ...values } = quick.values;
+        expect(args).toMatchObject(values);
+        expect(lists["after"]).toEqual(after === undefined ? [] : [after]);
+        expect({ rest, behind_dashes }).toEqual({ rest: quick.rest, behind_dashes: quick.behind_dashes });
       }),
       { numRuns: 2_000 },
     );
   });
 
-  test("a slip that looks like a short flag with its value is left to the whole command", async () => {
-    const store = await newStore();
-    for (const slip of ["-config", "-trust-store", "-queue"]) {
-      expect(enqueueQuickly([`--store=${store}`, slip, "--", "true"], env)).toBeNull();
-    }
-    expect(enqueueQuickly([`--store=${store}`, "-qmail", "-p5", "--", "true"], env)).toMatchObject({ text: "1\n" });
-  });
+  test.each(["LEASE_ENQUEUE_RETRIES", "LEASE_ENQEUE_RETRIES", "LEASE_SOTRE", "LEASE_COLOR", "TRACEPARENT"])(
+    "with %s set it is left to the whole command",
+    async (name) => {
+      const store = await newStore();
+      expect(enqueueQuickly([`--store=${store}`, "true"], { ...env, [name]: "1" })).toBeNull();
+      expect(enqueueQuickly([`--store=${store}`, "true"], { ...env, LEASE_WORKER_SLOTS: "4" })).not.toBeNull();
+    },
+  );
 });
