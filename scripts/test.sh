@@ -63,6 +63,8 @@ need_debian promtool prometheus || true
 need_debian systemd-analyze systemd || true
 # A terminal that can be looked at.
 need_debian tmux tmux || true
+# What shows that syncs come before answers.
+need_debian strace strace || true
 # A browser that the dashboard is tried in.
 [ -n "${CHROMIUM:-}" ] || need_debian chromium chromium || true
 # The closing lines are read back, so no colour; and the tests must not see the store or the job of whoever runs them.

@@ -76,7 +76,7 @@ export function prepareLocation(file_path: string, options: PlaceOptions): Place
     throw new LeaseError("no_store", `there is no store at ${path} yet: enqueue a job, or name another with --store`);
   }
   if (lookAt(path) === null) {
-    creating(path, () => fs.mkdirSync(dirname(path), { recursive: true, mode: 0o700 }));
+    creating(path, () => makeFolder(dirname(path)));
     // Some of the folders on the way may have been links.
     path = realPath(path);
   }
@@ -122,6 +122,22 @@ function isMountPoint(path: string): boolean {
 }
 
 /** Another process may be first. */
+/** SQLite syncs the folder of a store; that the folder itself is there after a power failure is for us to see to. */
+function makeFolder(folder: string): void {
+  const first = fs.mkdirSync(folder, { recursive: true, mode: 0o700 });
+  if (first === undefined) return;
+  for (let made = resolve(folder); made.length >= resolve(first).length; made = dirname(made))
+    syncFolder(dirname(made));
+}
+
+function syncFolder(folder: string): void {
+  // One that we may not read can't be synced by us, and not every file system syncs folders.
+  const fd = orNull(() => fs.openSync(folder, "r"));
+  if (fd === null) return;
+  orNull(() => fs.fsyncSync(fd));
+  fs.closeSync(fd);
+}
+
 function creating(path: string, create: () => void): void {
   try {
     create();
