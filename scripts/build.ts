@@ -2,7 +2,9 @@
 //
 //   bun scripts/build.ts                            → dist/lease, for this machine
 //   bun scripts/build.ts --target bun-linux-arm64   → dist/lease-linux-arm64
+//   bun scripts/build.ts --script                   → dist/lease.js, for those who bring a Bun of their own
 //   … --outfile PATH                                → PATH instead
+//   … --commit HASH                                 → what `lease version` says it was built from
 //
 // Prints what it wrote; any error or warning of the bundler is printed, and an error exits with 1.
 
@@ -14,9 +16,16 @@ import { buildPages } from "./pages.ts";
 
 const root = join(import.meta.dir, "..");
 
-const { values } = parseArgs({ options: { target: { type: "string" }, outfile: { type: "string" } } });
-const outfile =
-  values.outfile ?? join(root, "dist", values.target ? values.target.replace(/^bun-/, "lease-") : "lease");
+const { values } = parseArgs({
+  options: {
+    target: { type: "string" },
+    outfile: { type: "string" },
+    commit: { type: "string" },
+    script: { type: "boolean" },
+  },
+});
+const called = values.script ? "lease.js" : (values.target?.replace(/^bun-/, "lease-") ?? "lease");
+const outfile = values.outfile ?? join(root, "dist", called);
 
 // What the migrations make: a store that has exactly that needs no closer look. The empty program that the benches compare
 // with has no stores.
@@ -35,6 +44,7 @@ const common = {
   define: {
     LEASE_VERSION: JSON.stringify(manifest.version),
     LEASE_SCHEMA: JSON.stringify(await builtSchema()),
+    ...(values.commit ? { LEASE_COMMIT: JSON.stringify(values.commit) } : {}),
   },
 } as const;
 
@@ -82,41 +92,55 @@ const cittyWithoutUtil: Bun.BunPlugin = {
   },
 };
 
-const built = await Bun.build({
+const whole = {
   ...common,
   entrypoints: [join(root, "src/main.ts")],
   plugins: [inOnePiece, withPages, cittyWithoutUtil],
-  bytecode: true,
-  // Each lazily imported subcommand stays a file of its own inside the executable. In one file, everything that any
-  // subcommand imports is loaded at every start: 10 ms instead of 4 with consola behind one of them.
-  splitting: true,
-  compile: {
-    outfile,
-    // lease runs in other people's folders: a .env or bunfig.toml (which can preload code) there is not meant for it.
-    autoloadDotenv: false,
-    autoloadBunfig: false,
-    ...(values.target ? { target: values.target as Bun.Build.CompileTarget } : {}),
-  },
-});
+};
 
-for (const log of built.logs) console.error(String(log));
+if (values.script) {
+  const { outputs, logs } = await Bun.build({ ...whole, minify: false, banner: "#!/usr/bin/env bun" });
+  for (const log of logs) console.error(String(log));
+  await Bun.write(outfile, outputs[0] ?? "");
+  chmodSync(outfile, 0o755);
+} else await compile();
+const megabytes = Math.round(Bun.file(outfile).size / 1e6);
+console.log(`${relative(process.cwd(), outfile) || basename(outfile)}: lease ${manifest.version}, ${megabytes} MB`);
+
+async function compile(): Promise<void> {
+  const built = await Bun.build({
+    ...whole,
+    bytecode: true,
+    // Each lazily imported subcommand stays a file of its own inside the executable. In one file, everything that any
+    // subcommand imports is loaded at every start: 10 ms instead of 4 with consola behind one of them.
+    splitting: true,
+    compile: {
+      outfile,
+      // lease runs in other people's folders: a .env or bunfig.toml (which can preload code) there is not meant for it.
+      autoloadDotenv: false,
+      autoloadBunfig: false,
+      ...(values.target ? { target: values.target as Bun.Build.CompileTarget } : {}),
+    },
+  });
+  for (const log of built.logs) console.error(String(log));
+  if (built.success) await deafen(values.target ?? process.platform);
+}
 
 // The runtime inside becomes Bun itself, or runs somebody's code first, when the environment says so; whoever may run
 // lease as another user (sudo, --allow-run) may do just that and no more. It has no switch for it, so the names that it asks
-// the environment for are made ones that no environment holds: they begin with a NUL. Programs for other systems are
-// signed, and left as they are.
-const OBEYED = ["BUN_BE_BUN", "BUN_OPTIONS", "BUN_INSPECT", "BUN_BYTECODE_ORDER_OUT", "BUN_BYTECODE_ORDER_NAMES_OUT"];
-const is_linux = values.target === undefined ? process.platform === "linux" : values.target.includes("linux");
-if (is_linux && built.success) {
-  const program = Buffer.from(await Bun.file(outfile).arrayBuffer());
-  for (const name of OBEYED) {
+// the environment for are made ones that no environment holds: they begin with a NUL. A Mac runs only what is signed as
+// it is, so that is done after it.
+async function deafen(system: string): Promise<void> {
+  if (/win/.test(system) && !/darwin/.test(system)) return;
+  const obeyed = ["BUN_BE_BUN", "BUN_OPTIONS", "BUN_INSPECT", "BUN_BYTECODE_ORDER_OUT", "BUN_BYTECODE_ORDER_NAMES_OUT"];
+  let program = Buffer.from(await Bun.file(outfile).arrayBuffer());
+  for (const name of obeyed) {
     // Others may end with the same letters and share them: only the first is theirs alone.
     let found = program.indexOf(name);
     if (found < 0) throw new Error(`the runtime does not ask for ${name} any more: see scripts/build.ts`);
     for (; found >= 0; found = program.indexOf(name, found + 1)) program[found] = 0;
   }
+  if (/darwin/.test(system)) program = (await import("./release/mach_o.ts")).signedAdHoc(program, "lease");
   await Bun.write(outfile, program);
   chmodSync(outfile, 0o755);
 }
-const megabytes = Math.round(Bun.file(outfile).size / 1e6);
-console.log(`${relative(process.cwd(), outfile) || basename(outfile)}: lease ${manifest.version}, ${megabytes} MB`);

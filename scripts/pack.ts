@@ -1,13 +1,18 @@
 /**
- * The library as an npm package, in dist/npm/queue: ESM for Bun, and for what has node:sqlite (Deno, Node), with types.
- * Nothing is left of `#platform` for a user to map. Publishing is somebody else's: this only makes the folder.
+ * The npm packages, as folders. The library, @lease/queue: ESM for Bun, and for what has node:sqlite (Deno, Node), with
+ * types; nothing is left of `#platform` for a user to map. JSR has the same. The command, @lease/cli: a launcher, and the
+ * executables as packages of which npm installs the one that fits; no script runs when they are installed.
+ * Publishing is somebody else's.
+ *
+ *   bun scripts/pack.ts   → dist/npm/queue, dist/npm/jsr
  */
 
-import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import manifest from "../package.json" with { type: "json" };
 import { schemaOf } from "../src/store/sqlite/exact_schema.ts";
 import { SCHEMA_VERSION } from "../src/store/sqlite/quick_enqueue.ts";
+import { TARGETS, type Target } from "./release/targets.ts";
 
 const ROOT = resolve(import.meta.dir, "..");
 const ENTRIES = ["index", "testing"] as const;
@@ -69,8 +74,9 @@ export function types(outdir: string): void {
   for (const entry of ENTRIES) take(`${entry}.d.ts`);
 }
 
+const { version, license, homepage, repository } = manifest;
+
 function packageJson(): object {
-  const { version, license } = manifest;
   const conditions = (entry: string) => ({
     types: `./types/${entry}.d.ts`,
     bun: `./bun/${entry}.js`,
@@ -83,6 +89,8 @@ function packageJson(): object {
     description: "A durable job queue in SQLite or PostgreSQL: leases, heartbeats, recovery without a daemon",
     keywords: ["queue", "jobs", "sqlite", "postgresql", "lease", "worker"],
     license,
+    homepage,
+    repository,
     type: "module",
     sideEffects: false,
     engines: { bun: ">=1.3", deno: ">=2.4", node: ">=24" },
@@ -92,8 +100,85 @@ function packageJson(): object {
   };
 }
 
+/** Makes `cli`, and `cli-SYSTEM` for each that there is a program for. */
+export function packCommand(folder: string, programOf: (target: Target) => string | null): void {
+  const about = { version, license, homepage, repository };
+  const made = (name: string, more: object, files: Readonly<Record<string, string>>, text: string): void => {
+    const place = join(folder, name);
+    rmSync(place, { recursive: true, force: true });
+    mkdirSync(join(place, "bin"), { recursive: true });
+    for (const [to, from] of Object.entries(files)) {
+      cpSync(from, join(place, to));
+      chmodSync(join(place, to), 0o755);
+    }
+    cpSync(join(ROOT, "LICENSE"), join(place, "LICENSE"));
+    writeFileSync(join(place, "README.md"), `# @lease/${name}\n\n${text}\n\nSee <${homepage}>.\n`);
+    const manifest_text = JSON.stringify({ name: `@lease/${name}`, ...about, ...more, files: ["bin"] }, null, 2);
+    writeFileSync(join(place, "package.json"), `${manifest_text}\n`);
+  };
+  made(
+    "cli",
+    {
+      description: manifest.description,
+      keywords: ["queue", "jobs", "cron", "worker", "sqlite", "postgresql", "lease"],
+      bin: { lease: "bin/lease.cjs" },
+      engines: { node: ">=18" },
+      optionalDependencies: Object.fromEntries(TARGETS.map(({ name }) => [`@lease/cli-${name}`, version])),
+    },
+    { "bin/lease.cjs": join(ROOT, "scripts/npm/launcher.cjs") },
+    "`npx @lease/cli enqueue -- ./build.sh`, or `npm install -g @lease/cli` and then `lease`.",
+  );
+  for (const target of TARGETS) {
+    const program = programOf(target);
+    if (program === null) continue;
+    const system = `lease for ${target.name}${target.os === "darwin" ? " (a preview)" : ""}`;
+    made(
+      `cli-${target.name}`,
+      {
+        description: `${system}; installed by @lease/cli`,
+        os: [target.os],
+        cpu: [target.cpu],
+        ...(target.libc ? { libc: [target.libc] } : {}),
+        preferUnplugged: true,
+      },
+      { "bin/lease": program },
+      `${system}: \`bin/lease\` is the executable. @lease/cli installs and starts it; it can be started by itself.`,
+    );
+  }
+}
+
+/** The library as JSR takes it: what the npm package has for Deno and Node, and where its dependencies come from. */
+export function packJsr(folder: string, library: string): void {
+  rmSync(folder, { recursive: true, force: true });
+  for (const name of ["node", "types", "LICENSE", "README.md"]) {
+    cpSync(join(library, name), join(folder, name), { recursive: true });
+  }
+  for (const entry of ENTRIES) {
+    const path = join(folder, "node", `${entry}.js`);
+    writeFileSync(path, `/* @ts-self-types="../types/${entry}.d.ts" */\n${readFileSync(path, "utf8")}`);
+  }
+  // Deno follows what is written, and does not look for the declarations of another file.
+  for (const name of readdirSync(join(folder, "types"), { recursive: true, encoding: "utf8" })) {
+    if (!name.endsWith(".d.ts")) continue;
+    const path = join(folder, "types", name);
+    const text = readFileSync(path, "utf8");
+    writeFileSync(path, text.replaceAll(/(from |import\()"(\.[^"]*)\.js"/g, '$1"$2.d.ts"'));
+  }
+  const imports = Object.fromEntries(EXTERNAL.map((name) => [name, `npm:${name}@${manifest.dependencies[name]}`]));
+  const about = {
+    name: "@lease/queue",
+    version,
+    license,
+    exports: { ".": "./node/index.js", "./testing": "./node/testing.js" },
+    imports,
+    publish: { include: ["node", "types", "LICENSE", "README.md", "deno.json"] },
+  };
+  writeFileSync(join(folder, "deno.json"), `${JSON.stringify(about, null, 2)}\n`);
+}
+
 if (import.meta.main) {
-  const folder = join(ROOT, "dist", "npm", "queue");
-  await packLibrary(folder);
-  console.log(`${folder}: @lease/queue ${manifest.version}`);
+  const folder = join(ROOT, "dist", "npm");
+  await packLibrary(join(folder, "queue"));
+  packJsr(join(folder, "jsr"), join(folder, "queue"));
+  console.log(`${folder}: ${readdirSync(folder).join(", ")}: @lease/queue ${version}`);
 }

@@ -1,20 +1,26 @@
 /** `lease version`: which lease this is, and what it stands on. */
 
+import process from "node:process";
 import { platform } from "#platform";
 import { command } from "../cli/command.ts";
 import { JSON_FLAG } from "../cli/flags.ts";
-import { sqliteVersion, VERSION } from "../platform/build_info.ts";
+import { COMMIT, sqliteVersion, VERSION } from "../platform/build_info.ts";
 import { jsonLine } from "../view/json.ts";
+
+/** As much of a commit as people write. */
+const SHORT = 9;
 
 export default command({
   meta: { name: "version", description: "Show the version" },
   args: { json: JSON_FLAG },
   rest: "none",
   ignores_config: true,
-  examples: [["lease version --json", "version, runtime and SQLite, for a bug report"]],
+  examples: [["lease version --json", "version, commit, system, runtime and SQLite, for a bug report"]],
   run: async ({ args, io }) => {
-    const found = { version: VERSION, runtime: platform.runtime, sqlite: sqliteVersion() };
-    io.stdout(args.json ? jsonLine(found) : `lease ${VERSION} (${found.runtime}, SQLite ${found.sqlite})\n`);
+    const system = `${process.platform}-${process.arch}`;
+    const found = { version: VERSION, commit: COMMIT, system, runtime: platform.runtime, sqlite: sqliteVersion() };
+    const below = [COMMIT?.slice(0, SHORT), system, found.runtime, `SQLite ${found.sqlite}`].filter(Boolean).join(", ");
+    io.stdout(args.json ? jsonLine(found) : `lease ${VERSION} (${below})\n`);
     return 0;
   },
 });

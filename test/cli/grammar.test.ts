@@ -185,12 +185,13 @@ describe("the version", () => {
     expect(command).toEqual({
       code: 0,
       stderr: "",
-      stdout: expect.stringMatching(/^lease \S+ \(bun [\d.]+, SQLite [\d.]+\)\n$/),
+      stdout: expect.stringMatching(/^lease \S+ \(\w+-\w+, bun [\d.]+, SQLite [\d.]+\)\n$/),
     });
     expect([flag, short]).toEqual([command, command]);
     const told = JSON.parse(json?.stdout ?? "") as Record<string, unknown>;
-    expect(Object.keys(told)).toEqual(["schema", "version", "runtime", "sqlite"]);
-    expect(command?.stdout).toBe(`lease ${told["version"]} (${told["runtime"]}, SQLite ${told["sqlite"]})\n`);
+    expect(Object.keys(told)).toEqual(["schema", "version", "commit", "system", "runtime", "sqlite"]);
+    const below = `${told["system"]}, ${told["runtime"]}, SQLite ${told["sqlite"]}`;
+    expect(command?.stdout).toBe(`lease ${told["version"]} (${below})\n`);
   });
 });
 

@@ -1,0 +1,105 @@
+#!/bin/sh
+# Installs lease into a folder of yours: no sudo, no service, nothing but the executable, its man page and completions.
+#
+#   curl -fsSL https://github.com/lease-queue/lease/releases/latest/download/install.sh | sh
+#
+#   LEASE_VERSION=1.0.0       that one instead of the newest
+#   LEASE_PREFIX=/opt/lease   → $LEASE_PREFIX/bin/lease, and its papers below $LEASE_PREFIX/share; else ~/.local
+#   LEASE_FROM=URL|FOLDER     where the files of the release are, else GitHub
+#
+# What is fetched is compared with the release's SHA256SUMS before anything is put in place.
+set -eu
+
+repository=lease-queue/lease
+say() { printf '%s\n' "$*" >&2; }
+fail() {
+  say "install.sh: $*"
+  exit 1
+}
+
+system() {
+  case $(uname -s) in
+    Linux) os=linux ;;
+    Darwin) os=darwin ;;
+    *) fail "lease is not built for $(uname -s); on Windows use WSL 2" ;;
+  esac
+  case $(uname -m) in
+    x86_64 | amd64) cpu=x64 ;;
+    aarch64 | arm64) cpu=arm64 ;;
+    *) fail "lease is not built for $(uname -m)" ;;
+  esac
+  # A shell that Rosetta runs says it is an Intel.
+  if [ "$os" = darwin ] && [ "$(sysctl -n hw.optional.arm64 2>/dev/null || true)" = 1 ]; then cpu=arm64; fi
+  libc=
+  if [ "$os" = linux ]; then
+    for loader in /lib/ld-musl-*.so.1; do [ -e "$loader" ] && [ ! -e /lib64/ld-linux-x86-64.so.2 ] && libc=-musl; done
+  fi
+  printf '%s-%s%s' "$os" "$cpu" "$libc"
+}
+
+# get NAME FILE: a file of the release.
+get() {
+  case $from in
+    http://* | https://*)
+      if command -v curl >/dev/null; then
+        curl -fsSL --proto '=https,http' --retry 3 -o "$2" "$from/$1"
+      elif command -v wget >/dev/null; then
+        wget -qO "$2" "$from/$1"
+      else
+        fail "needs curl or wget"
+      fi || fail "$from/$1 could not be fetched"
+      ;;
+    *) cp "$from/$1" "$2" || fail "$from/$1 is not there" ;;
+  esac
+}
+
+digest() {
+  if command -v sha256sum >/dev/null; then
+    sha256sum "$1"
+  elif command -v shasum >/dev/null; then
+    shasum -a 256 "$1"
+  else
+    fail "needs sha256sum or shasum: what can't be checked is not installed"
+  fi | cut -d' ' -f1
+}
+
+main() {
+  target=$(system)
+  prefix=${LEASE_PREFIX:-${HOME:?}/.local}
+  from=${LEASE_FROM:-https://github.com/$repository/releases/${LEASE_VERSION:+download/v}${LEASE_VERSION:-latest/download}}
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+
+  get SHA256SUMS "$work/SHA256SUMS"
+  # The only archive of that name, whatever its version.
+  line=$(grep -E "  lease-${LEASE_VERSION:-[0-9][^ ]*}-$target\.tar\.gz\$" "$work/SHA256SUMS" | head -n 1)
+  [ -n "$line" ] || fail "this release has nothing for $target"
+  expected=${line%% *}
+  archive=${line##* }
+  say "lease: fetching $archive from $from"
+  get "$archive" "$work/$archive"
+  found=$(digest "$work/$archive")
+  [ "$found" = "$expected" ] || fail "$archive has SHA-256 $found, and SHA256SUMS says $expected: nothing was installed"
+  say "lease: SHA-256 is as the release says: $found"
+
+  tar -xzf "$work/$archive" -C "$work"
+  unpacked=$work/${archive%.tar.gz}
+  "$unpacked/lease" version >/dev/null || fail "$archive does not run on this machine ($target)"
+  mkdir -p "$prefix/bin" "$prefix/share"
+  # By another name first: a lease that is running keeps its file, and nobody sees half of one.
+  cp "$unpacked/lease" "$prefix/bin/.lease.new"
+  mv -f "$prefix/bin/.lease.new" "$prefix/bin/lease"
+  cp -R "$unpacked/share/." "$prefix/share/"
+
+  say "lease: installed $("$prefix/bin/lease" version) as $prefix/bin/lease"
+  say "lease: with a man page and completions below $prefix/share; to remove it, delete these"
+  case :$PATH: in
+    *:"$prefix/bin":*) ;;
+    *) say "lease: $prefix/bin is not on your PATH: add it in your shell's profile" ;;
+  esac
+  case $target in darwin-*) say "lease: macOS is a preview, see docs/platforms.md" ;; esac
+  say "lease: try: lease enqueue -- echo hello && lease worker --until-empty"
+}
+
+# All of it or nothing, should the download break off.
+main
