@@ -31,7 +31,18 @@ export interface EventFields {
   [fact: string]: string | number | boolean | null | undefined;
 }
 
-export type Report = (level: Level, message: string, about?: EventFields) => void;
+export interface Report {
+  (level: Level, message: string, about?: EventFields): void;
+  /** It does nothing with what matters less than this, which then need not be put into words. Nothing is left out unless told. */
+  readonly least_level?: Level;
+}
+
+const LEVELS: readonly Level[] = ["debug", "info", "warn", "error"];
+
+/** Whether it does anything with what is said at `level`. */
+export function hears({ least_level = "debug" }: Report, level: Level): boolean {
+  return LEVELS.indexOf(level) >= LEVELS.indexOf(least_level);
+}
 
 /** As its holder has it, or had it. */
 export function aboutJob({ id, token, queue, state }: Pick<Job, "id" | "token" | "queue" | "state">): EventFields {

@@ -123,11 +123,11 @@ export interface HandlerJob<Input = Untyped> extends QueueJob<Input> {
 
 export function toQueueJob(job: Job, reason?: string | null): QueueJob {
   const json = reason === undefined ? jobJson(job) : jobJson(job, reason);
-  return { ...json, input: decoded(json.input), output: decoded(json.output) };
+  return Object.assign(json, { input: decoded(json.input), output: decoded(json.output) });
 }
 
 export function toHandlerJob(job: Job, checkpoint: string | null): HandlerJob {
-  return { ...toQueueJob(job, null), bytes: job.input, checkpoint: decoded(checkpoint) };
+  return Object.assign(toQueueJob(job, null), { bytes: job.input, checkpoint: decoded(checkpoint) });
 }
 
 /** What a text says, if it is JSON; else the text. */

@@ -4,7 +4,7 @@ import process from "node:process";
 import { storeLocation } from "../config/location.ts";
 import type { Clock, Random } from "../core/clock.ts";
 import { LeaseError } from "../core/errors.ts";
-import type { Report } from "../core/report.ts";
+import type { Level, Report } from "../core/report.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
 import { machineTime } from "../platform/machine.ts";
 import { openTraces } from "../observe/traced.ts";
@@ -58,6 +58,9 @@ export async function open(location?: string, options: OpenOptions = {}): Promis
   return new Queue({ store, store_url, clock, random, report, machine_time, traces });
 }
 
-const toConsole: Report = (level, text) => {
-  if (level === "warn" || level === "error") console.warn(`lease: ${text}`);
-};
+const toConsole: Report = Object.assign(
+  (level: Level, text: string) => {
+    if (level === "warn" || level === "error") console.warn(`lease: ${text}`);
+  },
+  { least_level: "warn" as const },
+);

@@ -4,8 +4,9 @@
  */
 
 import { every, isSettledWithin, type Clock } from "../core/clock.ts";
-import { errorText, LeaseError } from "../core/errors.ts";
+import { errorText, EXIT_CODES, LeaseError } from "../core/errors.ts";
 import type { FenceKind, ProcessIdentity } from "../core/records.ts";
+import type { AttemptEnd } from "../core/transition.ts";
 import { endOfChild, processText } from "../platform/machine.ts";
 import type { Child, SpawnOptions, Stream } from "../platform/platform.ts";
 import { GROUP_FENCE, type Fence } from "./fence.ts";
@@ -35,6 +36,8 @@ export interface StopReason {
   cause: "silent" | "timeout" | "cancelled" | "returned" | "lost";
   /** For people. */
   why: string;
+  /** Until it may be tried again. */
+  pause_ms?: number;
 }
 
 /** A job that runs, whatever runs it. */
@@ -247,6 +250,20 @@ function pause(): Promise<void> {
   return new Promise((done) => {
     setTimeout(done, LOOK_EVERY_MS);
   });
+}
+
+/** Why an attempt ended: of its own, or by whoever stopped it. */
+export function endOf(outcome: Outcome, stop: StopReason | null, last_line: string | null, beats: number): AttemptEnd {
+  const end: AttemptEnd = { ...outcome, last_line, beats };
+  const started = outcome.cause !== "not_found" && outcome.cause !== "not_executable";
+  // A success that came before the kill stays one; whether it still counts is for the fence to say.
+  if (stop === null || !started || (stop.cause === "lost" && outcome.cause === "success")) return end;
+  end.cause = stop.cause === "lost" ? "expired" : stop.cause;
+  end.error = stop.why;
+  if (stop.pause_ms !== undefined) end.pause_ms = stop.pause_ms;
+  // The code by which timeout(1) tells it, whatever the program made of being stopped.
+  if (stop.cause === "timeout") end.exit_code = EXIT_CODES.timed_out;
+  return end;
 }
 
 /** How an attempt ends whose program could not be started. */

@@ -231,13 +231,25 @@ export function jsonLine(value: object): string {
   return `${visibleJson(JSON.stringify(versioned))}\n`;
 }
 
+/** Jobs that were granted together share their times, and to write them takes longer than all the rest of a job. */
+const recent_times = new Map<number, string>();
+const TIMES_KEPT = 64;
+
 function time(at_ms: number | null | undefined): string | null {
-  return at_ms === null || at_ms === undefined ? null : rfc3339(at_ms);
+  if (at_ms === null || at_ms === undefined) return null;
+  const known = recent_times.get(at_ms);
+  if (known !== undefined) return known;
+  const text = rfc3339(at_ms);
+  if (recent_times.size >= TIMES_KEPT) recent_times.clear();
+  recent_times.set(at_ms, text);
+  return text;
 }
+
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
 /** Bytes that are no UTF-8 become replacement characters. */
 export function bytesText(bytes: Uint8Array): string {
-  return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
+  return decoder.decode(bytes);
 }
 
 export const TSV_NAMES = {

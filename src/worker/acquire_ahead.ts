@@ -35,7 +35,9 @@ const SETTLE_WITHIN_MS = 8;
 export class AcquireAhead {
   readonly #clock: Clock;
   readonly #giveBack: (lease: Lease) => void;
-  readonly #waiting: { lease: Lease; cancelTimer: () => void }[] = [];
+  readonly #waiting: { lease: Lease; until_ms: number }[] = [];
+  /** One for all of them: most are taken long before. */
+  #cancelTimer: (() => void) | null = null;
   /** Until jobs have shown to be short they count as long. */
   #average_ms = LONG_JOB_MS;
 
@@ -73,20 +75,31 @@ export class AcquireAhead {
   }
 
   add(lease: Lease): void {
-    const cancelTimer = this.#clock.after(KEPT_MS, () => {
-      // No slot became free in time: the jobs are not short any more.
-      this.#average_ms = LONG_JOB_MS;
-      const index = this.#waiting.findIndex((other) => other.lease === lease);
-      if (index >= 0) this.#waiting.splice(index, 1);
-      this.#giveBack(lease);
-    });
-    this.#waiting.push({ lease, cancelTimer });
+    this.#waiting.push({ lease, until_ms: this.#clock.mono_ms() + KEPT_MS });
+    this.#cancelTimer ??= this.#clock.after(KEPT_MS, () => this.#giveOldBack());
   }
 
   take(): Lease | null {
     const first = this.#waiting.shift();
-    first?.cancelTimer();
+    if (this.#waiting.length === 0) this.#rest();
     return first?.lease ?? null;
+  }
+
+  #rest(): void {
+    this.#cancelTimer?.();
+    this.#cancelTimer = null;
+  }
+
+  #giveOldBack(): void {
+    this.#rest();
+    const now_ms = this.#clock.mono_ms();
+    const old = this.#waiting.findIndex(({ until_ms }) => until_ms > now_ms);
+    const given = this.#waiting.splice(0, old < 0 ? this.#waiting.length : old);
+    const [next] = this.#waiting;
+    if (next !== undefined) this.#cancelTimer = this.#clock.after(next.until_ms - now_ms, () => this.#giveOldBack());
+    // No slot became free in time: the jobs are not short any more.
+    if (given.length > 0) this.#average_ms = LONG_JOB_MS;
+    for (const { lease } of given) this.#giveBack(lease);
   }
 
   giveAllBack(): void {

@@ -9,7 +9,7 @@
 
 import { extensionOf, forcedGrace, type LeaseTimes } from "../core/calibration.ts";
 import { every, type Clock } from "../core/clock.ts";
-import { errorText, EXIT_CODES } from "../core/errors.ts";
+import { errorText } from "../core/errors.ts";
 import type { Beat, Grace } from "../core/job.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 import { RepeatedTrouble, type Report } from "../core/report.ts";
@@ -21,15 +21,16 @@ import { Heartbeat } from "../leasing/heartbeat.ts";
 import type { Lease } from "../leasing/lease.ts";
 import type { Release } from "../leasing/manager.ts";
 import { SilenceWatch } from "../leasing/silence_watch.ts";
-import { bootId, identify, processText } from "../platform/machine.ts";
+import { bootId, identify } from "../platform/machine.ts";
 import type { SpawnOptions, Stream } from "../platform/platform.ts";
-import { killLeftovers, leftoverName, LeftoverSearch } from "../recovery/leftovers.ts";
+import { leftoverName } from "../recovery/leftovers.ts";
 import type { Culprit } from "../runner/enforcer.ts";
 import type { Fence } from "../runner/fence.ts";
 import { LogCapture } from "../runner/log/capture.ts";
 import { LogFile } from "../runner/log/file.ts";
 import { LAST_LINES, LineCounter, Tail } from "../runner/log/tail.ts";
-import { ProgramRun, startFailure, type JobRun, type Outcome, type StopReason } from "../runner/run.ts";
+import { endOf, ProgramRun, startFailure, type JobRun, type Outcome, type StopReason } from "../runner/run.ts";
+import { clearLeftovers, mayHaveLeftovers } from "./earlier_attempts.ts";
 import { runHandler, type Handling } from "./in_process.ts";
 import { failedLog } from "./failed_log.ts";
 import type { LogFlusher } from "./log_flusher.ts";
@@ -72,9 +73,9 @@ export interface AttemptOptions {
 const NOTE_AFTER_MS = 50;
 /** Until a job is looked at again of which something could not be killed: it may run on another machine meanwhile. */
 const SURVIVORS_PAUSE_MS = 60_000;
+/** So many turns of the queue of microtasks a function has before it is watched. */
+const TURNS_UNWATCHED = 6;
 const NEVER_RAN: Outcome = { cause: "exit", exit_code: null, signal: null, error: null, output: null };
-
-const OTHER_LIVES = new WeakMap<AttemptOwner, LeftoverSearch>();
 
 export class Attempt {
   readonly lease: Lease;
@@ -87,8 +88,8 @@ export class Attempt {
   readonly #times: ReturnType<typeof extensionOf>;
   readonly #heartbeat: Heartbeat;
   readonly #gaps: BeatGaps | null;
-  readonly #capture: LogCapture;
-  readonly #log: ReturnType<LogFlusher["add"]>;
+  /** Where what it prints goes; null: it has not printed anything. */
+  #log: { capture: LogCapture; flush: ReturnType<LogFlusher["add"]> } | null = null;
   readonly #tail = new Tail();
   readonly #lines: Record<Stream, LineCounter> = { stdout: new LineCounter(), stderr: new LineCounter() };
   readonly #voice: Voice;
@@ -96,7 +97,7 @@ export class Attempt {
   #run: JobRun | null = null;
   #silence: SilenceWatch | null = null;
   #process: ProcessIdentity | null = null;
-  #stop: (StopReason & { pause_ms?: number }) | null = null;
+  #stop: StopReason | null = null;
   /** What the last cancel came to; null: there was none. */
   #cancel_grace: Grace | null = null;
   #ended_at_ms: number | null = null;
@@ -118,19 +119,24 @@ export class Attempt {
     this.#gaps = learned ? new BeatGaps(this.#heartbeat, clock) : null;
     if (options.tells_beats === true)
       tellBeats(this.#heartbeat, clock, (gap_ms) => this.#voice.tell("beat", { gap_ms }));
-    this.#capture = new LogCapture(settings.log_limit_bytes);
-    this.#log = owner.logs.add(lease, this.#capture, () => this.#heartbeat.beats);
-    this.ended = this.#clearLeftovers()
-      .then(async () => (this.#failed_log = await failedLog(owner.manager.store, lease.job)))
-      .then(() => {
-        const run = this.#start();
-        // In the same turn: nothing that the job says may come before somebody listens.
-        return run === null ? NEVER_RAN : this.#watch(run);
-      })
-      // What an earlier one left may not have been found either.
-      .catch(startFailure)
-      .then((outcome) => this.#end(outcome));
+    this.ended = this.#runToEnd();
     this.settled = this.ended.then((end) => this.#settle(end));
+  }
+
+  async #runToEnd(): Promise<AttemptEnd> {
+    // Whoever made the attempt has to have it before anything happens.
+    await Promise.resolve();
+    try {
+      const { job } = this.lease;
+      if (mayHaveLeftovers(this.lease, this.#owner, this.#options)) await this.#clearLeftovers();
+      if (job.settings.hook !== null) this.#failed_log = await failedLog(this.#owner.manager.store, job);
+      const run = this.#start();
+      // In the same turn: nothing that the job says may come before somebody listens.
+      return this.#end(run === null ? NEVER_RAN : await this.#watch(run));
+    } catch (error) {
+      // What an earlier one left may not have been found either.
+      return this.#end(startFailure(error));
+    }
   }
 
   statistics() {
@@ -179,20 +185,9 @@ export class Attempt {
     if (this.#run?.exited !== true) this.#lose(why);
   }
 
-  /** What an earlier attempt left running on this machine must be gone before this one starts. */
   async #clearLeftovers(): Promise<void> {
-    const { job, token, grant } = this.lease;
-    if (this.#options.handling !== undefined && grant.previous === null) return;
-    const { store_url, clock } = this.#options;
-    // Nothing new comes of another life of the store: the search is kept, and most often finds that there was none.
-    const kept = OTHER_LIVES.get(this.#owner) ?? new LeftoverSearch(this.#owner.store_id, store_url);
-    OTHER_LIVES.set(this.#owner, kept);
-    if (token === 1 && !kept.hasOtherLives(job.id)) return;
-    const leftovers = { job: job.id, before_token: token, process: grant.previous };
-    const search = new LeftoverSearch(this.#owner.store_id, store_url);
-    const { survivors } = await killLeftovers(leftovers, search, clock);
-    if (survivors.length === 0) return;
-    const why = `${survivors.map(processText).join(", ")} of an earlier attempt can't be killed`;
+    const why = await clearLeftovers(this.lease, this.#owner, this.#options);
+    if (why === null) return;
     this.#voice.say("error", `${why}: not run here while it lives`);
     this.#stop ??= { cause: "returned", why, pause_ms: SURVIVORS_PAUSE_MS };
   }
@@ -210,7 +205,10 @@ export class Attempt {
   #callHandler(handling: Handling): JobRun {
     const { lease } = this;
     const { manager } = this.#owner;
-    const tell = (note: JobNote) => this.#extending?.note(note);
+    const tell = (note: JobNote) => {
+      if (this.#extending === null) this.#startWatching();
+      this.#extending?.note(note);
+    };
     return runHandler(handling, { lease, manager, heartbeat: this.#heartbeat, tell }, this.#options.clock, {
       begun: () => this.#begun(),
       printed: (stream, bytes) => void this.#printed(stream, bytes),
@@ -233,8 +231,22 @@ export class Attempt {
     });
   }
 
-  /** Extends the lease on its beats, and stops it when it is silent, out of time or not ours any more. */
+  /** Most functions are over before they could have to be stopped: to watch them costs more than to call them. */
   async #watch(run: JobRun): Promise<Outcome> {
+    const { clock, handling } = this.#options;
+    const turns = handling === undefined ? 0 : TURNS_UNWATCHED;
+    for (let turn = 0; turn < turns && !run.exited && this.#silence === null; turn++) await Promise.resolve();
+    if (!run.exited && this.#silence === null) this.#startWatching();
+    const outcome = await run.done;
+    // By the store's clock, when it was over: it may have taken a while to clear away what it left.
+    this.#ended_at_ms = Math.floor(this.lease.storeTime() - (clock.mono_ms() - (run.exited_ms ?? clock.mono_ms())));
+    this.#heartbeat.beat(0);
+    this.#stopWatching();
+    return outcome;
+  }
+
+  /** Extends the lease on its beats, and stops it when it is silent, out of time or not ours any more. */
+  #startWatching(): void {
     const { clock, kill_grace_ms } = this.#options;
     const { manager } = this.#owner;
     const { lease } = this;
@@ -253,6 +265,8 @@ export class Attempt {
       onFailure: (_lease, error, in_a_row) => this.#voice.extensionFailed(error, in_a_row),
     });
     this.#extending = extender.attach(lease, heartbeat);
+    // It has begun before.
+    if (this.#options.handling !== undefined) heartbeat.beat(0);
     const beat = this.#options.handling === undefined ? this.#beat : null;
     const silence = new SilenceWatch(
       { lease, heartbeat, manager, clock, timeout_ms, extension_ms, grace_ms },
@@ -270,27 +284,11 @@ export class Attempt {
       },
     );
     this.#silence = silence;
-    const outcome = await run.done;
-    // By the store's clock, when it was over: it may have taken a while to clear away what it left.
-    this.#ended_at_ms = Math.floor(lease.storeTime() - (clock.mono_ms() - (run.exited_ms ?? clock.mono_ms())));
-    heartbeat.beat(0);
-    this.#stopWatching();
-    return outcome;
   }
 
   /** Why it ended: of its own, or by whoever stopped it. */
   #end(outcome: Outcome): AttemptEnd {
-    const end: AttemptEnd = { ...outcome, last_line: this.#tail.lastLine(), beats: this.#heartbeat.beats };
-    const stop = this.#stop;
-    const started = outcome.cause !== "not_found" && outcome.cause !== "not_executable";
-    // A success that came before the kill stays one; whether it still counts is for the fence to say.
-    if (stop !== null && started && (stop.cause !== "lost" || outcome.cause !== "success")) {
-      end.cause = stop.cause === "lost" ? "expired" : stop.cause;
-      end.error = stop.why;
-      if (stop.pause_ms !== undefined) end.pause_ms = stop.pause_ms;
-      // The code by which timeout(1) tells it, whatever the program made of being stopped.
-      if (stop.cause === "timeout") end.exit_code = EXIT_CODES.timed_out;
-    }
+    const end = endOf(outcome, this.#stop, this.#tail.lastLine(), this.#heartbeat.beats);
     this.#file?.close(end.error ?? "exit code 0");
     return end;
   }
@@ -308,7 +306,7 @@ export class Attempt {
     const trouble = new RepeatedTrouble(clock);
     const release = await writeWhileLeased(this.lease, clock, {
       write: async () => {
-        const left_out = await this.#log.finish();
+        const left_out = this.#log === null ? 0 : await this.#log.flush.finish();
         if (left_out > 0)
           this.#voice.say("warn", `${left_out} bytes of its log were left out: the way to the store is slow`);
         return this.#owner.manager.release(this.lease, options);
@@ -362,17 +360,24 @@ export class Attempt {
 
   #printed(stream: Stream, bytes: Uint8Array): void | Promise<void> {
     this.#file?.write(bytes);
-    this.#capture.add(stream, bytes, this.lease.storeTime());
+    const { capture, flush } = (this.#log ??= this.#openLog());
+    capture.add(stream, bytes, this.lease.storeTime());
     this.#tail.add(bytes);
     const counts = this.#beat === "output" || (this.#beat === "stdout" && stream === "stdout");
     if (counts) this.#heartbeat.beat(this.#lines[stream].count(bytes));
-    this.#log.wake();
+    flush.wake();
     return this.#owner.printed?.(this.lease, stream, bytes);
+  }
+
+  #openLog() {
+    const capture = new LogCapture(this.lease.job.settings.log_limit_bytes);
+    return { capture, flush: this.#owner.logs.add(this.lease, capture, () => this.#heartbeat.beats) };
   }
 
   #stopFor(cause: StopReason["cause"], why: string, grace_ms: number): void {
     if (this.#stop?.cause === "lost" || this.#run?.exited === true) return;
     this.#stop ??= { cause, why };
+    if (this.#run !== null && this.#silence === null) this.#startWatching();
     // Beats no longer count, or they would cut short the time that stopping was given.
     this.#extending?.();
     this.#silence?.stopping(grace_ms);

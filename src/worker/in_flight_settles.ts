@@ -4,7 +4,7 @@
  */
 
 import { LeaseError, errorText } from "../core/errors.ts";
-import { aboutJob, type Report } from "../core/report.ts";
+import { aboutJob, hears, type Report } from "../core/report.ts";
 import type { Lease } from "../leasing/lease.ts";
 import type { Release } from "../leasing/manager.ts";
 import type { Store } from "../store/store.ts";
@@ -33,7 +33,7 @@ export class InFlightSettles {
       const release = await settle;
       this.#count(release, slot);
       const said = settledText(lease, release);
-      if (said !== null) this.#report(...said, aboutEnd(lease, release));
+      if (said !== null && hears(this.#report, said[0])) this.#report(...said, aboutEnd(lease, release));
       return release;
     } catch (error) {
       this.#unwritten.set(lease.job.id, error);

@@ -95,8 +95,9 @@ function lost({ job, token }: Lease): LeaseError {
   );
 }
 
+const encoder = new TextEncoder();
+
 export function runHandler(handling: Handling, context: HandlerGround, clock: Clock, events: HandlerEvents) {
-  const encoder = new TextEncoder();
   const tools = new HandlerTools(context, (text) => events.printed("stdout", encoder.encode(`${text}\n`)));
   const { kill } = handling;
   const call = {

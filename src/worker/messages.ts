@@ -4,7 +4,7 @@ import { formatDuration } from "../core/duration.ts";
 import { errorText } from "../core/errors.ts";
 import { elapsed } from "../core/history.ts";
 import type { Beat } from "../core/job.ts";
-import { aboutJob, type EventFields, type Level } from "../core/report.ts";
+import { aboutJob, hears, type EventFields, type Level, type Report } from "../core/report.ts";
 import type { AttemptEnd } from "../core/transition.ts";
 import { FAILURES_REPORTED } from "../leasing/extender.ts";
 import type { Lease } from "../leasing/lease.ts";
@@ -96,9 +96,10 @@ export function aboutEnd({ job }: Lease, release: Release): EventFields {
   };
 }
 
-export function aboutGrant({ job }: Lease): EventFields {
+export function tellGrant(report: Report, { job }: Lease): void {
+  if (!hears(report, "debug")) return;
   const wait_ms = job.token === 1 ? elapsed(job.run_at_ms, job.started_at_ms ?? job.run_at_ms) : null;
-  return { event: "acquired", ...aboutJob(job), wait_ms };
+  report("debug", `job ${job.id}: acquired`, { event: "acquired", ...aboutJob(job), wait_ms });
 }
 
 export function workerEvent(

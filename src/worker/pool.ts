@@ -29,7 +29,7 @@ import { Attempt, type AttemptOptions } from "./attempt.ts";
 import { CancelWatch } from "./cancel_watch.ts";
 import { InFlightSettles } from "./in_flight_settles.ts";
 import { LogFlusher } from "./log_flusher.ts";
-import { aboutGrant, workerEvent } from "./messages.ts";
+import { tellGrant, workerEvent } from "./messages.ts";
 import { preempt } from "./preempt.ts";
 import { putAway, type AttemptOwner } from "./owner.ts";
 import { Registration } from "./registration.ts";
@@ -276,7 +276,7 @@ export class WorkerPool {
     this.#store_trouble.over();
     this.#jobs_left -= leases.length;
     for (const lease of leases) {
-      this.#options.report("debug", `job ${lease.job.id}: acquired`, aboutGrant(lease));
+      tellGrant(this.#options.report, lease);
       if (this.#running.size < this.#slots.total) this.#begin(lease);
       else this.#acquire_ahead.add(lease);
     }

@@ -4,6 +4,7 @@ import type { Clock } from "../core/clock.ts";
 import {
   RepeatedTrouble,
   aboutJob,
+  hears,
   type EventFields,
   type EventName,
   type Level,
@@ -14,13 +15,16 @@ import { extensionText } from "./messages.ts";
 
 export class Voice {
   readonly #report: Report;
+  readonly #clock: Clock;
+  readonly #tells: boolean;
   readonly #lease: Lease;
-  readonly #extension_trouble: RepeatedTrouble;
+  #extension_trouble: RepeatedTrouble | null = null;
 
   constructor(report: Report, lease: Lease, clock: Clock) {
     this.#report = report;
     this.#lease = lease;
-    this.#extension_trouble = new RepeatedTrouble(clock);
+    this.#clock = clock;
+    this.#tells = hears(report, "debug");
   }
 
   say(level: Level, text: string, more: EventFields = {}): void {
@@ -30,7 +34,7 @@ export class Voice {
 
   /** What is no news to people. */
   tell(event: EventName, more: EventFields = {}): void {
-    this.say("debug", event, { event, ...more });
+    if (this.#tells) this.say("debug", event, { event, ...more });
   }
 
   lost(why: string): void {
@@ -42,8 +46,9 @@ export class Voice {
   }
 
   extensionFailed(error: unknown, in_a_row: number): void {
-    if (in_a_row === 1) this.#extension_trouble.over();
+    const trouble = (this.#extension_trouble ??= new RepeatedTrouble(this.#clock));
+    if (in_a_row === 1) trouble.over();
     const [level, text] = extensionText(error, in_a_row);
-    this.say(this.#extension_trouble.tellNow() ? level : "debug", text, { event: "extension_failed" });
+    this.say(trouble.tellNow() ? level : "debug", text, { event: "extension_failed" });
   }
 }

@@ -4,6 +4,7 @@
 
 import { describe, expect } from "bun:test";
 import type { Checkpoint } from "../../src/core/records.ts";
+import type { Grant, SettleRequest } from "../../src/store/store.ts";
 import { end } from "../support/jobs.ts";
 import { audit, LEASE_MS, only, type StoreTest, type Subject } from "./subject.ts";
 
@@ -309,4 +310,100 @@ export function settleContract(test: StoreTest): void {
       expect(await s.settle(old, end("exit"))).toEqual({ status: "stale", reason: "conflict" });
     });
   });
+
+  describe("settles of many jobs at once", () => {
+    /** Each as awkward a text as the next. */
+    const OUTPUTS = [
+      null,
+      "",
+      '{"rows": 3}',
+      "[1]",
+      "null",
+      "7",
+      "sp\u00e4\u00dfe \u{1f600}",
+      'a "b"\\\n\t',
+      "x".repeat(5_000),
+    ];
+
+    async function running(s: Subject, count: number): Promise<Grant[]> {
+      for (let n = 0; n < count; n++) await s.enqueueOne();
+      return s.acquire({ count });
+    }
+
+    test("write for each what they would alone", async (s) => {
+      const grants = await running(s, OUTPUTS.length + 1);
+      const last = grants.pop() as Grant;
+      const children: number[] = [];
+      for (const { job } of grants) children.push(await s.enqueueOne({ after: [job.id] }));
+      const requests = await Promise.all(
+        grants.map(({ job }, n) =>
+          s.ending(job, end("success", { output: OUTPUTS[n] ?? null, last_line: OUTPUTS[n] ?? null, beats: n })),
+        ),
+      );
+      const failed = await s.ending(last.job, end("exit", { exit_code: 3 }));
+      const answers = await s.store.settle([...requests, failed]);
+      expect(answers).toEqual(answers.map(() => ({ status: "applied" })));
+      for (const [n, { job }] of grants.entries()) {
+        const output = OUTPUTS[n] ?? null;
+        const { state, result, failures } = await s.job(job.id);
+        expect([state.name, failures]).toEqual(["completed", 0]);
+        expect(result).toEqual({ cause: "success", exit_code: 0, error: null, output });
+        const attempt = only(await s.store.attempts(job.id));
+        expect(attempt.end).toEqual(end("success", { last_line: output, beats: n }));
+      }
+      expect(await s.stateOf(last.job.id)).toBe("scheduled");
+      for (const child of children) expect(await s.stateOf(child)).toBe("pending");
+      const completed = (await s.store.counts()).filter(({ state }) => state === "completed");
+      expect(only(completed).count).toBe(grants.length);
+    });
+
+    test("keep the processes of those that were programs", async (s) => {
+      const grants = await running(s, 6);
+      const process = { boot_id: "b", pid: 7, pid_started: 70 };
+      const took = { fence: "cgroup", cpu_ms: 5, memory_bytes: 9 } as const;
+      const requests = await Promise.all(
+        grants.map(({ job }, n) => s.ending(job, end("success", n < 3 ? took : {}), n < 3 ? { process } : {})),
+      );
+      await s.store.settle(requests);
+      for (const [n, { job }] of grants.entries()) {
+        const attempt = only(await s.store.attempts(job.id));
+        if (n < 3) expect(attempt).toMatchObject({ process, ...took });
+        else expect(attempt).toMatchObject({ process: null, fence: null, cpu_ms: null });
+      }
+    });
+
+    test("answer each for itself, whatever has become of the others", async (s) => {
+      const grants = await running(s, 9);
+      const [lost, asked, twice] = grants as [Grant, Grant, Grant];
+      await s.settle(lost, end("returned"));
+      expect(await s.acquireIds()).toEqual([lost.job.id]);
+      await s.store.cancel([asked.job.id], null);
+      await s.passTime(1_000);
+      const requests = await Promise.all(grants.map(({ job }) => s.ending(job, end("success"))));
+      requests.push(await s.ending(twice.job, end("success")));
+      const answers = await s.store.settle(requests);
+      const applied = { status: "applied" } as const;
+      expect(answers[0]).toEqual({ status: "stale", reason: "conflict" });
+      expect(answers[1]).toEqual({ status: "cancelling" });
+      expect(answers.slice(2, 9)).toEqual(answers.slice(2, 9).map(() => applied));
+      expect(answers[9]).toEqual({ status: "stale", reason: "expired" });
+      expect(await s.stateOf(lost.job.id)).toBe("running");
+      expect(await s.stateOf(asked.job.id)).toBe("running");
+      for (const { job } of grants.slice(2)) expect(await s.stateOf(job.id)).toBe("completed");
+    });
+
+    test("come after what the jobs printed before, however the calls are mixed", async (s) => {
+      const grants = await running(s, 8);
+      const print = ({ job }: Grant) =>
+        s.store.appendLogs([{ id: job.id, token: 1, beats: 1, chunks: [CHUNK], head_bytes: 100, keep_from: 0 }]);
+      const requests = await Promise.all(grants.map(({ job }) => s.ending(job, end("success"))));
+      await Promise.all(grants.flatMap((grant, n) => [print(grant), s.store.settle([requests[n] as SettleRequest])]));
+      for (const { job } of grants) {
+        expect(await s.stateOf(job.id)).toBe("completed");
+        expect(await s.store.logs({ job: job.id, attempt: 1, from: 0, limit: 9 })).toHaveLength(1);
+      }
+    });
+  });
 }
+
+const CHUNK = { start: 0, bytes: 3, data: new Uint8Array([1, 2, 3]) };

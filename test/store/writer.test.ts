@@ -207,6 +207,65 @@ describe("a write that fails by itself", () => {
   });
 });
 
+describe("requests of one verb", () => {
+  /** Answers each with what it is; throws when there is one that can't be. */
+  const verb = (calls: number[][]) => (requests: readonly number[]) => {
+    calls.push([...requests]);
+    if (requests.includes(-1)) throw engineError("CHECK constraint failed");
+    return requests.map((request) => request * 10);
+  };
+
+  test("that share a commit are one call, after what holders say and before the rest", async () => {
+    const database = new Script();
+    const writer = writerOf(database);
+    const calls: number[][] = [];
+    const ask = writer.together(RANK.end, verb(calls));
+    const answers = await Promise.all([
+      ask([1, 2], 0),
+      writer.write(RANK.normal, () => database.said.push("normal")),
+      ask([3], 5),
+      writer.write(RANK.holder, () => calls.length),
+      ask([], 0),
+    ]);
+    expect([answers[0], answers[2], answers[3], answers[4]]).toEqual([[10, 20], [30], 0, []]);
+    expect(calls).toEqual([[1, 2, 3]]);
+    expect(database.said).toEqual(["BEGIN IMMEDIATE", "normal", "COMMIT"]);
+    expect(await ask([4], 0)).toEqual([40]);
+    expect(calls).toEqual([[1, 2, 3], [4]]);
+  });
+
+  test("fail one by one when one of them can't be", async () => {
+    const writer = writerOf(new Script());
+    const ask = writer.together(RANK.end, verb([]));
+    const [first, culprit, last] = await Promise.all([ask([1], 0), failure(ask([-1], 0)), ask([3], 0)]);
+    expect([first, last]).toEqual([[10], [30]]);
+    expect(culprit).toMatchObject({ code: "damaged_row" });
+  });
+
+  test("fail all at once with the store", async () => {
+    const database = new Script();
+    database.failures.set("COMMIT", [engineError("database or disk is full")]);
+    const ask = writerOf(database).together(RANK.end, verb([]));
+    const errors = await Promise.all([failure(ask([1], 0)), failure(ask([2], 0))]);
+    expect(errors).toEqual([
+      expect.objectContaining({ code: "store_full" }),
+      expect.objectContaining({ code: "store_full" }),
+    ]);
+    expect(database.said).toEqual(["BEGIN IMMEDIATE", "COMMIT", "ROLLBACK"]);
+  });
+
+  test("wait together for a lock, and those that come later are not forgotten", async () => {
+    const database = new Script();
+    database.failures.set("BEGIN IMMEDIATE", [BUSY(), BUSY()]);
+    const calls: number[][] = [];
+    const writer = writerOf(database);
+    const ask = writer.together(RANK.end, verb(calls));
+    const first = ask([1], 0);
+    const second = writer.write(RANK.holder, () => 0).then(() => ask([2], 0));
+    expect(await Promise.all([first, second])).toEqual([[10], [20]]);
+  });
+});
+
 describe("a store that is busy", () => {
   test("is tried again until its turn comes, and nobody hears of it", async () => {
     const database = new Script();

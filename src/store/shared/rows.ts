@@ -188,7 +188,7 @@ export function toJob(row: SqlRow): Job {
 
 /** Null when one of them can't be read. */
 function readJson(row: SqlRow): JsonColumns | null {
-  const argv = v.safeParse(JOB_JSON.argv.schema(), row["argv"]);
+  const argv = row["argv"] === "[]" ? NO_WORDS : v.safeParse(JOB_JSON.argv.schema(), row["argv"]);
   const settings = row["settings"] === null ? NOTHING : v.safeParse(JOB_JSON.settings.schema(), row["settings"]);
   const env = row["env"] === null ? NOTHING : v.safeParse(JOB_JSON.env.schema(), row["env"]);
   if (!argv.success || !settings.success || !env.success) return null;
@@ -196,6 +196,8 @@ function readJson(row: SqlRow): JsonColumns | null {
 }
 
 const NOTHING = { success: true, output: null } as const;
+/** Of jobs that are a function's, and cost no parsing. */
+const NO_WORDS = { success: true, output: Object.freeze([]) as unknown as string[] } as const;
 
 function jobOf(columns: Scalars, json: JsonColumns, input: SqlValue | undefined): Job {
   return {

@@ -1,6 +1,7 @@
 /** Grants: whose turn it is, and what they get. */
 
 import { limitsOf } from "../../core/gate.ts";
+import type { Job } from "../../core/job.ts";
 import type { SqlRow } from "../../platform/platform.ts";
 import { pickInTurn, toHeld, type Picked, type Waiting } from "../shared/room.ts";
 import { toJob, toProcess } from "../shared/rows.ts";
@@ -48,7 +49,7 @@ function grantSome(db: Database, request: AcquireRequest, now_ms: number): Grant
     const rows = nextRows(db, request, request.count - grants.length, now_ms);
     if (rows === null) return grants.length === 0 ? null : grants;
     if (rows.length === 0) break;
-    for (const row of rows) grants.push(...toGrants(db, row, request, now_ms));
+    grants.push(...toGrants(db, rows, request, now_ms));
     granted += rows.length;
     if (granted - grants.length < ASIDE_LIMIT) continue;
     return grants.length === 0 ? null : grants;
@@ -78,8 +79,7 @@ export function acquireOne(db: Database, id: number, acquirer: Acquirer, now_ms 
     if (!bounds.room.isOpen(queue, gate)) return [];
     return grantPicked(db, { id, queue, gate, held: bounds.room.take(queue, gate) }, bounds, acquirer, now_ms);
   }
-  const rows = db.sql(SQL.acquireOne).all(acquirer.holder, now_ms, acquirer.lease_ms, id);
-  return rows.flatMap((granted) => toGrants(db, granted, acquirer, now_ms));
+  return toGrants(db, db.sql(SQL.acquireOne).all(acquirer.holder, now_ms, acquirer.lease_ms, id), acquirer, now_ms);
 }
 
 /** A bounded job could start, or one of a queue that is a limit: else whose turn it is does not depend on the bounds. */
@@ -125,7 +125,7 @@ function grantPicked(
       ? db.sql(SQL.acquireOne).get(...params)
       : db.sql(SQL.acquireBounded).get(...params, JSON.stringify(held));
   if (row === null) return [];
-  const granted = toGrants(db, row, acquirer, now_ms);
+  const granted = toGrants(db, [row], acquirer, now_ms);
   for (const { job } of granted) noteStart(db, limitsOf(queue, job), bounds, row, now_ms);
   return granted;
 }
@@ -200,23 +200,36 @@ export function* readyQueues(db: Database): Generator<string> {
   }
 }
 
-/** None when the job turns out to be damaged: then it has ended. */
-function toGrants(db: Database, row: SqlRow, request: Acquirer, now_ms: number): Grant[] {
-  const id = row["id"] as number;
-  const token = row["token"] as number;
-  row["input"] = db.sql(SQL.inputOf).get(id)?.["data"] ?? null;
-  const job = toJob(row);
+/** Of rows that were granted, but for jobs that turn out to be damaged: these have ended. */
+function toGrants(db: Database, rows: readonly SqlRow[], request: Acquirer, now_ms: number): Grant[] {
+  beginAttempts(db, rows, request, now_ms);
+  const grants: Grant[] = [];
+  for (const row of rows) {
+    const id = row["id"] as number;
+    row["input"] = db.sql(SQL.inputOf).get(id)?.["data"] ?? null;
+    const job = toJob(row);
+    if (job.damaged === undefined) grants.push(toGrant(db, row, job, request, now_ms));
+    else settle(db, [setAside(job, now_ms)]);
+  }
+  return grants;
+}
+
+function beginAttempts(db: Database, rows: readonly SqlRow[], { holder, host }: Acquirer, now_ms: number): void {
+  const begun = rows.map((row) => [row["id"], row["token"], (row["expires_at_ms"] as number) - now_ms] as number[]);
+  if (rows.length > FEW) db.sql(SQL.insertAttempts).run(JSON.stringify(begun), holder, host, now_ms);
+  else {
+    const insert = db.sql(SQL.insertAttempt);
+    for (const [id = 0, token = 0, lease_ms = 0] of begun) insert.run(id, token, holder, host, now_ms, lease_ms);
+  }
+}
+
+function toGrant(db: Database, row: SqlRow, job: Job, { host }: Acquirer, now_ms: number): Grant {
+  const { id, token } = job;
   const expires_at_ms = row["expires_at_ms"] as number;
   const lease_ms = expires_at_ms - now_ms;
-  db.sql(SQL.insertAttempt).run(id, token, request.holder, request.host, now_ms, lease_ms);
-  if (job.damaged !== undefined) {
-    settle(db, [setAside(job, now_ms)]);
-    return [];
-  }
-  const held = toHeld(row["held"]);
-  const grant = { job, lease_ms, expires_at_ms, checkpoint: null, previous: null, held };
-  if (token === 1) return [grant];
-  const previous = db.sql(SQL.previousProcess).get(id, token, request.host);
+  const grant = { job, lease_ms, expires_at_ms, checkpoint: null, previous: null, held: toHeld(row["held"]) };
+  if (token === 1) return grant;
+  const previous = db.sql(SQL.previousProcess).get(id, token, host);
   const checkpoint = (db.sql(SQL.lastProgress).get(id)?.["text"] as string | undefined) ?? null;
-  return [{ ...grant, checkpoint, previous: previous === null ? null : toProcess(previous) }];
+  return { ...grant, checkpoint, previous: previous === null ? null : toProcess(previous) };
 }

@@ -56,6 +56,11 @@ function turns(command: true | null) {
   } as const;
 }
 
+const BEGIN_ATTEMPT = "INSERT INTO attempts (job_id, attempt, worker, host, started_at_ms, lease_ms)";
+/** One that was there already, in a store that is damaged. */
+const BEGUN_BEFORE = `ON CONFLICT DO UPDATE SET worker = excluded.worker, host = excluded.host,
+  started_at_ms = excluded.started_at_ms, lease_ms = excluded.lease_ms, ended_at_ms = NULL, cause = NULL`;
+
 const END_ATTEMPT = `UPDATE attempts SET ended_at_ms = ?3, cause = ?4, exit_code = ?5, signal = ?6, error = ?7,
   last_line = coalesce(?8, last_line), beats = max(beats, ?9), boot_id = coalesce(boot_id, ?10), pid = coalesce(pid, ?11),
   pid_started = coalesce(pid_started, ?12), fence = coalesce(?13, fence), cpu_ms = ?14, memory_bytes = ?15
@@ -84,6 +89,14 @@ const HELD = `SELECT ${NAMES.map((name) => `jobs.${name}`).join(", ")}, granted.
   WHERE jobs.state = 'running' AND (jobs.expires_at_ms, jobs.id) > (?2, ?3)`;
 const BY_END = "ORDER BY jobs.expires_at_ms, jobs.id LIMIT ?4";
 
+/** Of jobs that have succeeded: [id, token, finished at, ended at, failures, exit code, output] of each. */
+const COMPLETE = `UPDATE jobs SET state = 'completed', finished_at_ms = r.value ->> 2, failures = r.value ->> 4,
+  cause = 'success', exit_code = r.value ->> 5, error = NULL, output = r.value ->> 6, reason = NULL, holder = NULL,
+  expires_at_ms = NULL, cancel_requested_at_ms = NULL, cancel_grace_ms = NULL, cancel_told_at_ms = NULL, held = NULL
+  FROM json_each(?1) AS r
+  WHERE jobs.id = r.value ->> 0 AND token = r.value ->> 1 AND state = 'running' AND (cancel_requested_at_ms IS NULL
+    OR (cancel_requested_at_ms > r.value ->> 3 AND cancel_told_at_ms IS NULL))`;
+
 export const SQL = {
   promote: `UPDATE jobs SET state = 'pending'
     WHERE id IN (SELECT id FROM jobs WHERE state = 'scheduled' AND run_at_ms <= ?1 ORDER BY run_at_ms LIMIT ?2)`,
@@ -92,9 +105,10 @@ export const SQL = {
   atGate: "SELECT queue, gate FROM jobs WHERE id = ?1 AND state = 'pending'",
   nextQueue: "SELECT min(queue) AS queue FROM jobs WHERE state = 'pending' AND queue > ?1",
   inputOf: "SELECT data FROM inputs WHERE job_id = ?1",
-  insertAttempt: `INSERT INTO attempts (job_id, attempt, worker, host, started_at_ms, lease_ms)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-    ON CONFLICT DO UPDATE SET worker = ?3, host = ?4, started_at_ms = ?5, lease_ms = ?6, ended_at_ms = NULL, cause = NULL`,
+  insertAttempt: `${BEGIN_ATTEMPT} VALUES (?1, ?2, ?3, ?4, ?5, ?6) ${BEGUN_BEFORE}`,
+  // [id, token, lease] of each.
+  insertAttempts: `${BEGIN_ATTEMPT} SELECT value ->> 0, value ->> 1, ?2, ?3, ?4, value ->> 2 FROM json_each(?1)
+    WHERE true ${BEGUN_BEFORE}`,
   previousProcess: `SELECT boot_id, pid, pid_started FROM attempts
     WHERE job_id = ?1 AND attempt < ?2 AND host = ?3 AND pid IS NOT NULL ORDER BY attempt DESC LIMIT 1`,
   lastProgress: `SELECT text FROM checkpoints WHERE job_id = ?1 AND kind = 'progress' ORDER BY id DESC LIMIT 1`,
@@ -113,6 +127,13 @@ export const SQL = {
     ORDER BY start DESC LIMIT ?5`,
   lastLogs: `SELECT start, bytes, data FROM logs WHERE job_id = ?1 AND attempt = ?2 ORDER BY start DESC LIMIT ?3`,
   settle: `UPDATE jobs SET ${OUTCOME} WHERE id = ?1 AND token = ?2 AND ${UNDISTURBED_END}`,
+  complete: COMPLETE,
+  completeAttempts: `UPDATE attempts SET ended_at_ms = ?2, cause = 'success', exit_code = r.value ->> 2, signal = NULL,
+    error = NULL, last_line = coalesce(r.value ->> 3, last_line), beats = max(beats, r.value ->> 4), cpu_ms = NULL,
+    memory_bytes = NULL
+    FROM json_each(?1) AS r WHERE job_id = r.value ->> 0 AND attempt = r.value ->> 1`,
+  parentsAmong: `SELECT r.value ->> 0 AS id FROM json_each(?1) AS r
+    WHERE EXISTS (SELECT 1 FROM dependencies WHERE parent_id = r.value ->> 0)`,
   recover: RECOVER,
   recoverTelling: `${RECOVER} RETURNING id`,
   changed: "SELECT changes() AS rows",

@@ -1,7 +1,7 @@
 /** The SQLite store: each verb is one write or one read; the files beside this one say what happens in it. */
 
 import type { Clock } from "../../core/clock.ts";
-import type { Holder, Producer, Reader, Store, Sweeper, Upkeep } from "../store.ts";
+import type { Holder, Producer, Reader, SettleAnswer, SettleRequest, Store, Sweeper, Upkeep } from "../store.ts";
 import { acquire, acquireOne, isDue, mayAcquire, promote } from "./acquire.ts";
 import { RISE_TOGETHER, age } from "./age.ts";
 import { cancel, cancelRequests } from "./cancel.ts";
@@ -144,15 +144,20 @@ function producer(calls: Calls): Producer {
 function holder(calls: Calls): Holder {
   const { db, writer } = calls;
   const acquireSome = calls.write(RANK.normal, acquire);
+  /** The last one found all that it asked for. */
+  let plenty = false;
+  const settleTogether = writer.together<SettleRequest, SettleAnswer>(RANK.end, (requests) => settle(db, requests));
   return {
     async acquire(request) {
       // Many idle workers wake up for one new job: those that find nothing must not queue for the write lock.
-      if (!calls.readNow(mayAcquire, request)) {
+      if (!plenty && !calls.readNow(mayAcquire, request)) {
         writer.checkFile();
         return [];
       }
+      plenty = false;
       for (let round = 0; ; round++) {
         const grants = await acquireSome(request);
+        plenty = grants?.length === request.count;
         if (grants !== null) return grants;
         calls.refuseEndless(round);
       }
@@ -162,8 +167,7 @@ function holder(calls: Calls): Holder {
     noteProcess: calls.write(RANK.holder, noteProcess),
     appendLogs: calls.write(RANK.holder, appendLogs),
     checkpoint: calls.write(RANK.holder, checkpoint),
-    settle: (requests, { within_ms } = { within_ms: 0 }) =>
-      writer.write(RANK.holder, () => settle(db, requests), within_ms),
+    settle: (requests, { within_ms } = { within_ms: 0 }) => settleTogether(requests, within_ms),
     cancelRequests: calls.read(cancelRequests),
     saveWorker: calls.write(RANK.housekeeping, saveWorker),
   };

@@ -9,15 +9,15 @@
 
 import type { Random } from "../../core/clock.ts";
 import { formatDuration } from "../../core/duration.ts";
-import { LeaseError } from "../../core/errors.ts";
+import { LeaseError, isStoreTrouble } from "../../core/errors.ts";
 import type { SqlDatabase, SqlStatement } from "../../platform/platform.ts";
 import { explain, isBusy, isStoreFailure } from "./failure.ts";
 
 /** One step of a long transaction. */
 export type Step = <T>(work: () => T) => T;
 
-/** What must not wait comes first in a commit. */
-export const RANK = { holder: 0, normal: 1, housekeeping: 2 } as const;
+/** What must not wait comes first in a commit; what a job says before its end comes before that. */
+export const RANK = { holder: 0, end: 1, normal: 2, housekeeping: 3 } as const;
 
 export type Rank = (typeof RANK)[keyof typeof RANK];
 
@@ -36,9 +36,9 @@ const PAUSE_SPREAD_MS = 4;
 export class Writer {
   /** Called before each commit; throws when there must be none. For those who stay: who writes once need not ask. */
   checkFile = (): void => {};
-  /** Called when a transaction has begun, and before it is committed: for what is written once for all of it. */
   /** How often the lock was somebody else's. */
   retries = 0;
+  /** Called when a transaction has begun, and before it is committed: for what is written once for all of it. */
   begun = (): void => {};
   ending = (): void => {};
   readonly #database: SqlDatabase;
@@ -48,6 +48,8 @@ export class Writer {
   readonly #begin: SqlStatement;
   readonly #commit: SqlStatement;
   #waiting: Write[] = [];
+  /** Counts the commits that were begun: what waits was asked for since the last. */
+  #round = 0;
   #scheduled = false;
   #delayed: ReturnType<typeof setTimeout> | null = null;
   #idle: (() => void)[] = [];
@@ -74,9 +76,32 @@ export class Writer {
     return new Promise<T>((resolve, reject) => {
       const deadline_ms = performance.now() + this.#busy_limit_ms;
       this.#waiting.push({ rank, run, resolve: resolve as Write["resolve"], reject, deadline_ms });
-      if (within_ms > 0) this.#scheduleWithin(within_ms);
-      else this.#schedule();
+      this.#scheduleWithin(within_ms);
     });
+  }
+
+  /**
+   * A verb whose requests of one commit are carried out by one call, which answers each of them. When that call fails
+   * because of one of them, each is tried again by itself, so that only the culprit fails.
+   */
+  together<Q, A>(rank: Rank, run: (requests: readonly Q[]) => A[]) {
+    let batch: { round: number; requests: Q[]; answers: Promise<A[]> } | null = null;
+    return async (requests: readonly Q[], within_ms: number): Promise<A[]> => {
+      if (batch?.round === this.#round) this.#scheduleWithin(within_ms);
+      else {
+        const all: Q[] = [];
+        batch = { round: this.#round, requests: all, answers: this.write(rank, () => run(all), within_ms) };
+      }
+      const { requests: all, answers } = batch;
+      const from = all.length;
+      all.push(...requests);
+      try {
+        return (await answers).slice(from, from + requests.length);
+      } catch (error) {
+        if (all.length === requests.length || isStoreTrouble(error)) throw error;
+        return this.write(rank, () => run(requests));
+      }
+    };
   }
 
   /**
@@ -149,15 +174,16 @@ export class Writer {
     return new Promise((resolve) => this.#idle.push(resolve));
   }
 
+  #scheduleWithin(delay_ms: number): void {
+    if (delay_ms === 0) return this.#schedule();
+    if (this.#scheduled || this.#delayed !== null) return;
+    this.#delayed = setTimeout(() => this.#flush(), delay_ms);
+  }
+
   #schedule(): void {
     if (this.#scheduled) return;
     this.#scheduled = true;
     setImmediate(() => this.#flush());
-  }
-
-  #scheduleWithin(delay_ms: number): void {
-    if (this.#scheduled || this.#delayed !== null) return;
-    this.#delayed = setTimeout(() => this.#flush(), delay_ms);
   }
 
   #flush(): void {
@@ -167,6 +193,7 @@ export class Writer {
     this.#delayed = null;
     const batch = this.#waiting.toSorted((a, b) => a.rank - b.rank);
     this.#waiting = [];
+    this.#round += 1;
     if (batch.length > 0) this.#commitAll(batch);
     if (this.#waiting.length > 0 || this.#long > 0) return;
     for (const resolve of this.#idle.splice(0)) resolve();
