@@ -10,6 +10,7 @@ import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statfsSync,
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
+import { platform } from "#platform";
 import type { NewJob } from "../../src/core/job.ts";
 import { DEFAULT_QUEUE, DEFAULT_SETTINGS } from "../../src/core/job.ts";
 import { systemClock, systemRandom } from "../../src/platform/clock.ts";
@@ -80,6 +81,24 @@ export async function filledStore(jobs: readonly NewJob[]): Promise<string> {
   await store.enqueue(jobs);
   await store.close();
   return path;
+}
+
+/** Counts what this process commits from now on. */
+export function countCommits(): { count: number } {
+  const commits = { count: 0 };
+  const open = platform.openSqlite;
+  platform.openSqlite = (path) => {
+    const database = open(path);
+    return {
+      ...database,
+      prepare(sql) {
+        const statement = database.prepare(sql);
+        if (sql !== "COMMIT") return statement;
+        return { ...statement, run: () => ((commits.count += 1), statement.run()) };
+      },
+    };
+  };
+  return commits;
 }
 
 // ── Processes ──────────────────────────────────────────────────────────────────────────────────────────────────────

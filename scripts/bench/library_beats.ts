@@ -4,28 +4,14 @@
  */
 
 import { open } from "../../src/index.ts";
-import { platform } from "#platform";
-import { newStorePath, plainFigure, quantile } from "./harness.ts";
+import { countCommits, newStorePath, plainFigure, quantile } from "./harness.ts";
 
 const JOBS = 1_000;
 const SECONDS = 10;
 /** A commit takes along what comes within this. */
 const WINDOW_MS = 20;
 
-let commits = 0;
-const openReal = platform.openSqlite;
-platform.openSqlite = (path) => {
-  const database = openReal(path);
-  return {
-    ...database,
-    prepare(sql) {
-      const statement = database.prepare(sql);
-      if (sql !== "COMMIT") return statement;
-      return { ...statement, run: () => ((commits += 1), statement.run()) };
-    },
-  };
-};
-
+const commits = countCommits();
 await using queue = await open(newStorePath());
 await queue.enqueue(Array.from({ length: JOBS }, (_, n) => ({ input: n })));
 const begun = Promise.withResolvers<void>();
@@ -39,7 +25,7 @@ const worker = queue.worker({ slots: JOBS, lease: "10s", interval: "1s", sweep: 
 });
 await begun.promise;
 const stalls: number[] = [];
-const committed_before = commits;
+const committed_before = commits.count;
 let last_ms = performance.now();
 const started_ms = last_ms;
 while (performance.now() - started_ms < SECONDS * 1_000) {
@@ -49,7 +35,7 @@ while (performance.now() - started_ms < SECONDS * 1_000) {
   last_ms = now_ms;
 }
 const windows = (performance.now() - started_ms) / WINDOW_MS;
-const per_window = (commits - committed_before) / windows;
+const per_window = (commits.count - committed_before) / windows;
 over.abort();
 await worker.stop();
 plainFigure("library-beats/stall p99", quantile(stalls, 0.99), "ms", { at_most: 50 });

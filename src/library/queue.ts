@@ -101,7 +101,6 @@ export class Queue implements AsyncDisposable {
   readonly #ground: QueueGround;
   readonly #workers = new Set<QueueWorker>();
   readonly #watchers = new Set<() => void>();
-  #telling = false;
   #closed: Promise<void> | null = null;
 
   /** Made by `open(…)`. */
@@ -317,14 +316,8 @@ export class Queue implements AsyncDisposable {
 
   /** The store tells of others only: who is here is told here. */
   #changed(): void {
-    if (this.#telling) return;
-    this.#telling = true;
-    // What a commit has changed is told once.
-    queueMicrotask(() => {
-      this.#telling = false;
-      for (const worker of this.#workers) worker.wake();
-      for (const changed of this.#watchers) changed();
-    });
+    for (const worker of this.#workers) worker.wake();
+    for (const changed of this.#watchers) changed();
   }
 
   #nextChange(): { happened: Promise<void>; stop: () => void } {

@@ -222,7 +222,20 @@ function poolOptions(read: Read, handling: Handling | null, ground: WorkerGround
     extend_within_ms: EXTEND_WITHIN_MS,
     tells_beats: ground.traces.on,
     ...(handling === null ? {} : { handling }),
-    onSettled: changed,
+    onSettled: oncePerTurn(changed),
+  };
+}
+
+/** A commit settles many jobs: what it has changed is told once. */
+function oncePerTurn(tell: () => void): () => void {
+  let asked = false;
+  return () => {
+    if (asked) return;
+    asked = true;
+    queueMicrotask(() => {
+      asked = false;
+      tell();
+    });
   };
 }
 

@@ -253,7 +253,12 @@ function pause(): Promise<void> {
 }
 
 /** Why an attempt ended: of its own, or by whoever stopped it. */
-export function endOf(outcome: Outcome, stop: StopReason | null, last_line: string | null, beats: number): AttemptEnd {
+export function whyEnded(
+  outcome: Outcome,
+  stop: StopReason | null,
+  last_line: string | null,
+  beats: number,
+): AttemptEnd {
   const end: AttemptEnd = { ...outcome, last_line, beats };
   const started = outcome.cause !== "not_found" && outcome.cause !== "not_executable";
   // A success that came before the kill stays one; whether it still counts is for the fence to say.

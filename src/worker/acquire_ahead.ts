@@ -30,6 +30,8 @@ const KEPT_MS = 100;
 const AHEAD_MS = 20;
 /** Each of them has lost an attempt when the worker is killed. */
 const MOST_PER_SLOT = 16;
+/** More are not granted in one commit, whatever the slots: the beats of others wait behind it. */
+const MOST_TOGETHER = 500;
 const SETTLE_WITHIN_MS = 8;
 
 export class AcquireAhead {
@@ -66,7 +68,8 @@ export class AcquireAhead {
     if (!this.jobs_are_short) return 0;
     const per_slot = Math.min(MOST_PER_SLOT, Math.max(1, Math.round(AHEAD_MS / this.#average_ms)));
     const left = this.#waiting.length;
-    return left <= (per_slot > 2 ? slots : 0) ? per_slot * slots - left : 0;
+    const most = Math.max(slots, Math.min(MOST_TOGETHER, per_slot * slots));
+    return left <= (per_slot > 2 ? slots : 0) ? Math.max(0, most - left) : 0;
   }
 
   /** How long a settle may wait for others: as long as a next job is at hand, nobody waits for that commit. */

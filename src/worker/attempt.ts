@@ -29,7 +29,7 @@ import type { Fence } from "../runner/fence.ts";
 import { LogCapture } from "../runner/log/capture.ts";
 import { LogFile } from "../runner/log/file.ts";
 import { LAST_LINES, LineCounter, Tail } from "../runner/log/tail.ts";
-import { endOf, ProgramRun, startFailure, type JobRun, type Outcome, type StopReason } from "../runner/run.ts";
+import { whyEnded, ProgramRun, startFailure, type JobRun, type Outcome, type StopReason } from "../runner/run.ts";
 import { clearLeftovers, mayHaveLeftovers } from "./earlier_attempts.ts";
 import { runHandler, type Handling } from "./in_process.ts";
 import { failedLog } from "./failed_log.ts";
@@ -288,7 +288,7 @@ export class Attempt {
 
   /** Why it ended: of its own, or by whoever stopped it. */
   #end(outcome: Outcome): AttemptEnd {
-    const end = endOf(outcome, this.#stop, this.#tail.lastLine(), this.#heartbeat.beats);
+    const end = whyEnded(outcome, this.#stop, this.#tail.lastLine(), this.#heartbeat.beats);
     this.#file?.close(end.error ?? "exit code 0");
     return end;
   }
