@@ -6,6 +6,7 @@
  */
 
 import type { Clock } from "../core/clock.ts";
+import { retriesLeft } from "../core/job.ts";
 import type { AttemptEnd } from "../core/transition.ts";
 import type { Lease } from "../leasing/lease.ts";
 
@@ -40,6 +41,8 @@ export class AcquireAhead {
   readonly #waiting: { lease: Lease; until_ms: number }[] = [];
   /** One for all of them: most are taken long before. */
   #cancelTimer: (() => void) | null = null;
+  /** The newest one has no retries left: it would be lost for good with a worker that is killed before it begins. */
+  #on_last_try = false;
   /** Until jobs have shown to be short they count as long. */
   #average_ms = LONG_JOB_MS;
 
@@ -66,7 +69,8 @@ export class AcquireAhead {
    */
   wanted(slots: number): number {
     if (!this.jobs_are_short) return 0;
-    const per_slot = Math.min(MOST_PER_SLOT, Math.max(1, Math.round(AHEAD_MS / this.#average_ms)));
+    const most_per_slot = this.#on_last_try ? 1 : MOST_PER_SLOT;
+    const per_slot = Math.min(most_per_slot, Math.max(1, Math.round(AHEAD_MS / this.#average_ms)));
     const left = this.#waiting.length;
     const most = Math.max(slots, Math.min(MOST_TOGETHER, per_slot * slots));
     return left <= (per_slot > 2 ? slots : 0) ? Math.max(0, most - left) : 0;
@@ -78,6 +82,7 @@ export class AcquireAhead {
   }
 
   add(lease: Lease): void {
+    this.#on_last_try = retriesLeft(lease.job) === 0;
     this.#waiting.push({ lease, until_ms: this.#clock.mono_ms() + KEPT_MS });
     this.#cancelTimer ??= this.#clock.after(KEPT_MS, () => this.#giveOldBack());
   }

@@ -4,7 +4,8 @@ import { AcquireAhead } from "../../src/worker/acquire_ahead.ts";
 import { ManualClock } from "../support/clock.ts";
 
 describe("leases acquired ahead", () => {
-  const lease = (name: string): Lease => ({ name }) as unknown as Lease;
+  const lease = (name: string, retries = 3): Lease =>
+    ({ name, job: { settings: { retries }, failures: 0 } }) as unknown as Lease;
 
   function aheadOf(clock: ManualClock): { ahead: AcquireAhead; returned: unknown[] } {
     const returned: unknown[] = [];
@@ -45,6 +46,18 @@ describe("leases acquired ahead", () => {
     expect(ahead.wanted(4)).toBe(0);
     ahead.take();
     expect(ahead.wanted(4)).toBe(36);
+  });
+
+  test("are one per slot where a job has no retries left, which a worker that is killed would lose", () => {
+    const { ahead } = aheadOf(new ManualClock());
+    observe(ahead, 2);
+    expect(ahead.wanted(4)).toBe(40);
+    ahead.add(lease("a", 0));
+    ahead.take();
+    expect(ahead.wanted(4)).toBe(4);
+    ahead.add(lease("b"));
+    ahead.take();
+    expect(ahead.wanted(4)).toBe(40);
   });
 
   test("are taken in the order in which they came", async () => {
