@@ -34,11 +34,25 @@ export async function failureGroups(store: Glance): Promise<FailureGroup[]> {
 }
 
 /** What jobs said before they failed is in the audit trail of attempts, of which the newest are looked at. */
-export async function withLastLines(store: Glance, jobs: readonly Job[]): Promise<Failure[]> {
+async function withLastLines(store: Glance, jobs: readonly Job[]): Promise<Failure[]> {
   if (jobs.length === 0) return [];
   const trail = await store.checkpoints({ kind: "error", limit: 2 * NEWEST });
   const last = new Map(trail.toReversed().map(({ job, token, text }) => [`${job} ${token}`, lastLineOf(text)]));
   return jobs.map((job) => ({ job, last_line: last.get(`${job.id} ${job.token}`) ?? null }));
+}
+
+/** So many are asked for one by one: each is a look at an index, where the whole trail may be long. */
+const FEW = 50;
+
+/** The same for any jobs of a list, however long ago they failed if they are few. */
+export async function lastWords(store: Glance, jobs: readonly Job[]): Promise<Failure[]> {
+  if (jobs.length > FEW) return withLastLines(store, jobs);
+  return Promise.all(
+    jobs.map(async (job) => {
+      const [note] = await store.checkpoints({ job: job.id, kind: "error", limit: 1 });
+      return { job, last_line: note?.token === job.token ? lastLineOf(note.text) : null };
+    }),
+  );
 }
 
 function lastLineOf(text: string): string | null {

@@ -2,8 +2,8 @@
 
 import type { Glance } from "../store/store.ts";
 import type { Overview } from "../view/overview.ts";
-import { summarizeQueues } from "../view/queues.ts";
-import { servedBy } from "./queues.ts";
+import { lastWords } from "./failures.ts";
+import { queuesAround } from "./queues.ts";
 import { leasesByEnd, withHeldJobs, workersNow } from "./workers.ts";
 
 const LATEST_FAILURES = 5;
@@ -12,10 +12,8 @@ const ENDED_WORKERS = 20;
 const MOST_LEASES = 500;
 
 export async function overviewNow(store: Glance, now_ms: number): Promise<Overview> {
-  const [counts, workers, paused, failures, retries, recovery, leases, first] = await Promise.all([
-    store.counts(),
+  const [workers, failures, retries, recovery, leases, first] = await Promise.all([
     workersNow(store),
-    store.pausedQueues(),
     store.list({ states: ["failed"], sort: "finished", limit: LATEST_FAILURES, newest_first: true }),
     store.retryCounts(),
     store.recovery(),
@@ -25,11 +23,11 @@ export async function overviewNow(store: Glance, now_ms: number): Promise<Overvi
   const present = workers.filter(({ stopped_at_ms }) => stopped_at_ms === null);
   const ended = workers.filter(({ stopped_at_ms }) => stopped_at_ms !== null).slice(-ENDED_WORKERS);
   return {
-    queues: summarizeQueues({ counts, paused, served: servedBy(present, now_ms) }),
+    queues: await queuesAround(store, present, now_ms),
     workers: await withHeldJobs(store, [...present, ...ended], first),
     leases,
     retries,
     recovery,
-    failures,
+    failures: await lastWords(store, failures),
   };
 }

@@ -11,14 +11,19 @@ const PAGE = 1_000;
 
 /** Every queue, with its jobs by the states that people see. */
 export async function queuesNow(store: Glance, now_ms: number): Promise<QueueSummary[]> {
-  const [counts, workers, paused] = await Promise.all([store.counts(), workersNow(store), store.pausedQueues()]);
+  return queuesAround(store, await workersNow(store), now_ms);
+}
+
+/** The same for whoever has asked for the workers already. */
+export async function queuesAround(store: Glance, workers: readonly WorkerRecord[], now_ms: number) {
+  const [counts, paused] = await Promise.all([store.counts(), store.pausedQueues()]);
   const cancelling = await cancellingJobs(store);
   const retrying = new Map(counts.flatMap((one) => (one.retrying === undefined ? [] : [[one.queue, one.retrying]])));
   return summarizeQueues({ counts, paused, served: servedBy(workers, now_ms), cancelling, retrying });
 }
 
 /** Which queues each live worker takes from. */
-export function servedBy(workers: readonly WorkerRecord[], now_ms: number) {
+function servedBy(workers: readonly WorkerRecord[], now_ms: number) {
   return workers.filter((worker) => workerState(worker, now_ms) === "live").map(({ queues }) => queues);
 }
 

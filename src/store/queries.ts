@@ -127,6 +127,8 @@ export interface ListQuery extends Selection {
 export interface SearchQuery extends Pick<ListQuery, "states" | "queues" | "task" | "behind_id" | "limit"> {
   /** A part of the command, the key, the task, the error or the reason, in capitals or not; empty: any will do. */
   text: string;
+  /** Of the command alone. */
+  in_command?: boolean;
   /** So many jobs are looked at and no more: the price of a search must not grow with the store. */
   among: number;
 }

@@ -131,12 +131,6 @@ export function graphJson({ task, jobs, links, critical }: GraphPage) {
   return { schema: SCHEMA, task, ...path, dependencies: links, jobs: jobs.map((job) => jobJson(job)) };
 }
 
-/** In the overview jobs are counted by their stored state, which is what can be counted at once. */
-function queueTotalsJson(queue: QueueSummary) {
-  const { cancelling: _cancelling, retrying: _retrying, ...stored } = queueJson(queue);
-  return stored;
-}
-
 /** `job` must be running. */
 export function leaseJson(job: Job, now_ms: number) {
   const { id, state, queue, task, token, holder, expires_at, last_beat_at, started_at } = jobJson(job);
@@ -208,12 +202,12 @@ export function overviewJson({ queues, workers, leases, retries, recovery, failu
   const { held, stale, next_expires_at_ms } = leases;
   return {
     schema: SCHEMA,
-    queues: queues.map(queueTotalsJson),
+    queues: queues.map(queueJson),
     workers: workers.map((row) => workerJson(row, now_ms)),
     leases: { held, stale, next_expires_at: time(next_expires_at_ms) },
     retries,
     recovery: recovery === null ? null : recoveryJson(recovery),
-    failures: failures.map((job) => jobJson(job)),
+    failures: failures.map(({ job }) => jobJson(job)),
   };
 }
 

@@ -5,6 +5,7 @@ import { bytesWording } from "../core/job_fields.ts";
 import { DEFAULT_QUEUE, isFinished, shownState, type Job } from "../core/job.ts";
 import type { AttemptRecord, Checkpoint } from "../core/records.ts";
 import { paintCause, paintState, type Screen } from "./style.ts";
+import { failureText } from "./reason.ts";
 import { renderList, type Cell, type Column } from "./table.ts";
 import { commandText, outputLine } from "./text.ts";
 import { relative } from "./time.ts";
@@ -13,6 +14,8 @@ export interface JobRow {
   job: Job;
   /** From `reasonOf`. */
   reason: string | null;
+  /** Of one that failed, what it said last. */
+  last_line?: string | null;
 }
 
 /** When the job got into its state, or will leave it. */
@@ -33,6 +36,10 @@ function runtimeText(job: Job, now_ms: number): string {
   return ran_ms === null ? "" : formatDuration(ran_ms);
 }
 
+function reasonText({ job, reason, last_line = null }: JobRow): string | null {
+  return last_line !== null && reason === job.result.error ? failureText({ job, last_line }) : reason;
+}
+
 export function jobsText(rows: readonly JobRow[], screen: Screen): string {
   const { now_ms, paint } = screen;
   const inQueue = ({ job }: JobRow) => job.queue !== DEFAULT_QUEUE;
@@ -48,7 +55,7 @@ export function jobsText(rows: readonly JobRow[], screen: Screen): string {
     { title: "WHEN", cell: ({ job }) => relative(moment(job), now_ms), align: "right" },
     { title: "TOOK", cell: ({ job }) => runtimeText(job, now_ms), align: "right", optional: true, drop: 2 },
     { title: "COMMAND", cell: ({ job }) => commandText(job), shrink_to: 16 },
-    { title: "REASON", cell: ({ reason }) => reason, optional: true, shrink_to: 28 },
+    { title: "REASON", cell: reasonText, optional: true, shrink_to: 28 },
   ];
   return renderList(columns, rows, screen, "no jobs match");
 }

@@ -3,6 +3,7 @@
 import { isFinished, type Job } from "../core/job.ts";
 import type { RecoveryTotals } from "../core/records.ts";
 import { queuesText, queuesWithTotal, type QueueSummary } from "./queues.ts";
+import { failureText } from "./reason.ts";
 import { commandText } from "./text.ts";
 import type { Screen } from "./style.ts";
 import { renderPairs, renderTable, type Column } from "./table.ts";
@@ -22,8 +23,8 @@ export interface Overview {
   retries: readonly { retries: number; jobs: number }[];
   /** Null: nothing has ever had to be recovered. */
   recovery: RecoveryTotals | null;
-  /** The latest first. */
-  failures: readonly Job[];
+  /** The latest first, each with what it said last. */
+  failures: readonly { job: Job; last_line: string | null }[];
 }
 
 const WORKERS_SHOWN = 10;
@@ -108,13 +109,12 @@ export function recoveryRate({ recovered, failed }: RecoveryTotals): number | nu
   return recovered + failed === 0 ? null : recovered / (recovered + failed);
 }
 
-function failureColumns({ now_ms, paint }: Screen): Column<Job>[] {
+function failureColumns({ now_ms, paint }: Screen): Column<Overview["failures"][number]>[] {
   const ended = ({ state }: Job) => (isFinished(state) ? relative(state.finished_at_ms, now_ms) : null);
-  const error = ({ result }: Job) => ({ text: result.error ?? result.cause ?? "", style: paint.red });
   return [
-    { title: "ID", cell: ({ id }) => id, align: "right" },
-    { title: "WHEN", cell: ended, align: "right" },
-    { title: "COMMAND", cell: commandText, shrink_to: 14 },
-    { title: "ERROR", cell: error, shrink_to: 14 },
+    { title: "ID", cell: ({ job }) => job.id, align: "right" },
+    { title: "WHEN", cell: ({ job }) => ended(job), align: "right" },
+    { title: "COMMAND", cell: ({ job }) => commandText(job), shrink_to: 14 },
+    { title: "ERROR", cell: (failure) => ({ text: failureText(failure), style: paint.red }), shrink_to: 14 },
   ];
 }

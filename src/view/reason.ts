@@ -70,6 +70,12 @@ export function ownReason({ state, reason, result }: Job): string | null {
   return reason ?? (state.name === "failed" || state.name === "cancelled" ? result.error : null);
 }
 
+/** Why it failed, and what it said last where that is not in it: of an exit code alone nobody learns anything. */
+export function failureText({ job, last_line }: { job: Job; last_line: string | null }): string {
+  const error = job.result.error ?? job.result.cause ?? "";
+  return last_line === null || error.includes(last_line) ? error : `${error}: ${last_line}`;
+}
+
 function waitsFor(parents: readonly Parent[], now_ms: number): string {
   const named = parents.slice(0, PARENTS_NAMED).map(({ id, state, since_ms }) => {
     return `${id} (${state}${since_ms === null ? "" : ` ${coarse(Math.max(0, now_ms - since_ms))}`})`;

@@ -26,6 +26,19 @@ export function workerState(worker: WorkerRecord, now_ms: number): WorkerState {
   return worker.draining ? "draining" : "live";
 }
 
+/** `lease run` is a worker for its own job, and serves no queue. */
+function isRun({ queues }: WorkerRecord): boolean {
+  return queues?.length === 0;
+}
+
+export function isEndedRun(worker: WorkerRecord): boolean {
+  return isRun(worker) && worker.stopped_at_ms !== null;
+}
+
+function queuesCell(worker: WorkerRecord): string {
+  return isRun(worker) ? "(lease run)" : (worker.queues?.join(", ") ?? "all");
+}
+
 /** A lease may be held for a job that waits for a slot about to be free: never more slots than there are. */
 export function slotsOf({ worker, held }: WorkerRow): SlotStates {
   const stopped = worker.stopped_at_ms !== null;
@@ -65,7 +78,7 @@ export function workersText(rows: readonly WorkerRow[], screen: Screen): string 
     { title: "STATE", cell: stateCell },
     { title: "HOST", cell: ({ worker }) => worker.host, shrink_to: 6, drop: 3 },
     { title: "PID", cell: ({ worker }) => worker.process.pid, align: "right", drop: 5 },
-    { title: "QUEUES", cell: ({ worker }) => worker.queues?.join(", ") ?? "all", shrink_to: 6, drop: 1 },
+    { title: "QUEUES", cell: ({ worker }) => queuesCell(worker), shrink_to: 6, drop: 1 },
     { title: "TASK", cell: ({ worker }) => worker.task, optional: true, shrink_to: 6, drop: 3 },
     { title: "HAS", cell: ({ worker }) => haveTexts(worker.have).join(" "), optional: true, shrink_to: 6, drop: 4 },
     { title: "BUSY", cell: slotsText, align: "right" },

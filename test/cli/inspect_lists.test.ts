@@ -1,8 +1,9 @@
 /** The lists of `lease inspect`: what they show, by which flags, in which form. */
 
 import { beforeAll, describe, expect, test } from "bun:test";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expectRefusal, usePlaces, type Place } from "./lease.ts";
+import { expectRefusal, until, usePlaces, type Place } from "./lease.ts";
 
 const newPlace = usePlaces();
 
@@ -41,7 +42,7 @@ describe("inspect jobs", () => {
     place = await oneOfEach();
   });
 
-  test("shows the newest first, each with its state and why", async () => {
+  test("shows what waits before what is over, the newest first, each with its state and why", async () => {
     const { code, stdout } = await place.lease("inspect", "jobs");
     expect(code).toBe(0);
     const [header, , ...rows] = lines(stdout);
@@ -51,8 +52,8 @@ describe("inspect jobs", () => {
       ["7", "blocked"],
       ["6", "scheduled"],
       ["5", "pending"],
-      ["4", "cancelled"],
       ["3", "retrying"],
+      ["4", "cancelled"],
       ["2", "failed"],
       ["1", "completed"],
     ]);
@@ -99,6 +100,29 @@ describe("inspect jobs", () => {
       ["--limit", "2", "--reverse"],
       [1, 2],
     ],
+    [
+      ["--sort", "live"],
+      [8, 7, 6, 5, 3, 4, 2, 1],
+    ],
+    [
+      ["--sort", "live", "--limit", "6", "--reverse"],
+      [1, 2, 4, 3, 5, 6],
+    ],
+    [
+      ["--sort", "live", "--status", "failed,pending,retrying"],
+      [8, 5, 3, 2],
+    ],
+    [["--match", "EXIT"], [3]],
+    [
+      ["--match", "true", "--limit", "3"],
+      [8, 7, 6],
+    ],
+    [["--match", "true", "--sort", "live", "--status", "cancelled"], [4]],
+    [["--match", "true", "-q", "gpu", "--since", "1h"], [8]],
+    [["--match", "true", "--since", "0"], []],
+    [["--match", "echo done", "-k", "K"], [1]],
+    // A part of the command, and not of what else is known.
+    [["--match", "build"], []],
     [["--sort", "priority", "--limit", "1"], [5]],
     [["--sort", "due", "--limit", "1", "-q", "mail"], [7]],
     [["--sort", "due", "--reverse", "--limit", "1"], [6]],
@@ -116,6 +140,36 @@ describe("inspect jobs", () => {
     ],
   ])("%p lists %p", async (args, expected) => {
     expect(await ids(place, ...args)).toEqual(expected);
+  });
+
+  test("says how many more there are, wherever that is known", async () => {
+    const more = async (...args: string[]) => lines((await place.lease("inspect", "jobs", ...args)).stdout).at(-1);
+    expect(await more("--limit", "3")).toBe("… and 5 more: --limit 30");
+    expect(await more("--limit", "1", "-q", "mail")).toBe("… and 1 more: --limit 10");
+    expect(await more("--limit", "1", "-t", "build")).toBe("… and 1 more: --limit 10");
+    expect(await more("--limit", "1", "--status", "pending")).toBe("… and 1 more: --limit 10");
+    expect(await more("--limit", "1", "--status", "pending,scheduled")).toBe("… and more: --limit 10");
+    expect(await more("--limit", "1", "--match", "true")).toBe("… and more: --limit 10");
+    expect(await more("--limit", "8")).not.toContain("more");
+  });
+
+  test("shows what runs before all else, and the last line of what failed", async () => {
+    const here = newPlace();
+    await here.enqueue("-c", "touch began; while [ ! -e go ]; do sleep 0.02; done");
+    await here.enqueue("--retries", "0", "-c", "echo convert: bad magic number >&2; exit 1");
+    await here.enqueue("--retries", "0", "--lease", "1s", "--grace", "0", "-c", "echo linking; sleep 60");
+    const worker = here.lease("worker", "-j", "3", "--max-jobs", "3");
+    await until(() => existsSync(join(here.folder, "began")));
+    await here.lease("wait", "2", "3");
+    await here.enqueue("--", "true");
+    const shown = lines((await here.lease("inspect", "jobs")).stdout).slice(2);
+    expect(shown.map((row) => row.trim().split(/ +/)[0])).toEqual(["1", "4", "3", "2"]);
+    expect(shown[3]).toEndWith(" exit code 1: convert: bad magic number");
+    // Where the reason has it already it is not said twice.
+    expect(shown[2]?.match(/linking/g)).toHaveLength(2);
+    expect((await here.lease("inspect")).stdout).toContain(" exit code 1: convert: bad magic number\n");
+    writeFileSync(join(here.folder, "go"), "");
+    await worker;
   });
 
   test("--tsv has a header, the same columns in every line, and the ids first", async () => {
@@ -248,6 +302,20 @@ describe("inspect queues", () => {
 });
 
 describe("inspect workers", () => {
+  test("leaves out each lease run that has ended, says so, and shows them when they are asked for", async () => {
+    const place = newPlace();
+    for (let run = 0; run < 2; run++) await place.lease("run", "--", "true");
+    const quick = await place.lease("inspect", "workers");
+    expect(quick.stdout).toEndWith("… and 2 lease runs that have ended: --status stopped,dead\n");
+    expect(await listed(place, "workers")).toEqual([]);
+    await place.enqueue("--", "true");
+    await place.work();
+    expect(await listed(place, "workers")).toHaveLength(1);
+    expect(await listed(place, "workers", "--status", "stopped")).toHaveLength(3);
+    const { stdout } = await place.lease("run", "-c", '"$LEASE" inspect workers');
+    expect(stdout).toMatch(/ live .*\(lease run\) +1 of 1 /);
+  });
+
   test("shows slots by what they do, and each job with its last beat", async () => {
     const place = newPlace();
     await place.enqueue("-c", '"$LEASE" inspect workers --json > seen; "$LEASE" inspect workers > page');
@@ -398,7 +466,12 @@ describe("what inspect does not understand", () => {
     [["jobs", "--status", "runing"], "did you mean running?"],
     [["jobs", "--status", "live"], "--status live does not go with inspect jobs"],
     [["workers", "--status", "failed"], "--status failed does not go with inspect workers"],
-    [["jobs", "--sort", "seen"], "--sort seen does not go with inspect jobs; use id, priority"],
+    [["jobs", "--sort", "seen"], "--sort seen does not go with inspect jobs; use live, id, priority"],
+    [["jobs", "--match", ""], "--match is empty"],
+    [["jobs", "--match", "x", "--sort", "due"], "--match finds the newest first, and does not go with --sort due"],
+    [["jobs", "--match", "x", "--reverse"], "does not go with --reverse"],
+    [["jobs", "1", "--match", "x"], "does not go with ids"],
+    [["queues", "--match", "x"], "inspect queues has no --match; write lease inspect jobs --match"],
     [["jobs", "--limit", "0"], '--limit "0" is not a whole number from 1'],
     [["jobs", "--limit", "many"], "--limit"],
     [["jobs", "--since", "yesterday"], '--since "yesterday" is not a duration'],

@@ -200,6 +200,8 @@ describe("the overview", () => {
     await place.enqueue("-q", "a", "--retries", "1", "--backoff", "none", "--", "false");
     await place.enqueue("-q", "b", "--delay", "1h", "--", "true");
     await place.work("-q", "*");
+    await place.enqueue("-q", "c", "--backoff", "1h", "--", "false");
+    await place.lease("worker", "-q", "c", "--max-jobs", "1");
     const overview = parse((await place.lease("inspect", "--json")).stdout);
     expect(Object.keys(overview)).toEqual(NAMES);
     const none = {
@@ -212,11 +214,18 @@ describe("the overview", () => {
       completed: 0,
       failed: 0,
       cancelled: 0,
+      cancelling: 0,
+      retrying: 0,
     };
     expect(overview["queues"]).toEqual([
       { queue: "a", ...none, completed: 1, failed: 1 },
       { queue: "b", ...none, scheduled: 1 },
+      { queue: "c", ...none, retrying: 1 },
     ]);
+    const queues = (await place.lease("inspect", "queues", "--json")).stdout.trimEnd().split("\n");
+    expect(queues.map((line) => ({ ...parse(line), schema: 1 }))).toEqual(
+      (overview["queues"] as object[]).map((queue) => ({ schema: 1, ...queue })),
+    );
     expect(overview["retries"]).toEqual([
       { retries: 0, jobs: 1 },
       { retries: 1, jobs: 1 },

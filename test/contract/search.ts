@@ -44,6 +44,14 @@ export function searchContract(test: StoreTest): void {
       expect(await found(s, "'; DROP TABLE jobs; --")).toEqual([]);
     });
 
+    test("looks at the command alone when it is told to", async (s) => {
+      const id = await s.enqueueOne({ argv: ["make", "Needle"] });
+      await s.enqueue({ key: "needle" }, { task: "needle" });
+      expect(await found(s, "needle", { in_command: true })).toEqual([id]);
+      expect(await found(s, "make needle", { in_command: true, states: ["pending"] })).toEqual([id]);
+      expect(await found(s, "key", { in_command: true })).toEqual([]);
+    });
+
     test("keeps to the states, queues and task that are asked for", async (s) => {
       const [a, b, c] = (await s.enqueue({ queue: "mail" }, { queue: "build", task: "t" }, { delay_ms: 60_000 })) as [
         number,

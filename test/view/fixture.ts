@@ -135,6 +135,6 @@ export function overview(): Overview {
       last_scan: null,
       last_at_ms: now_ms - 40_000,
     },
-    failures: [failed()],
+    failures: [{ job: failed(), last_line: null }],
   };
 }

@@ -34,14 +34,16 @@ export default command({
     ["lease inspect release-1.4", "a task as a tree: who waits for whom, and which way took longest so far"],
     ["lease inspect jobs --status failed --since 1d", "what failed since yesterday, and why"],
     ["lease inspect jobs --status pending,scheduled,blocked", "what waits, and what for"],
+    ["lease inspect jobs --match deploy", "whose command has that in it"],
     ["lease inspect leases --stale", "whose lease is over, and for how long"],
     ["lease inspect workers --watch", "who does what, live; q, Esc or Ctrl-C ends it"],
     ["lease inspect jobs --json --limit 1000 | jq .id", "one object per line"],
   ],
   notes: [
     { title: "Sorts", rows: LIST_NAMES.map((list) => [list, LIST_SORTS[list].join(", ")] as const) },
-    "Jobs come with the newest, the highest, the most first (by due: what is due next), leases with the one that ends " +
-      "next, checkpoints with the newest; --reverse turns that round.",
+    "Jobs come with what runs first, then what waits, then what is over, each with the newest first; by another sort, and as " +
+      "JSON or TSV, with the newest, the highest, the most first (by due: what is due next). Leases come with the one that " +
+      "ends next, checkpoints with the newest; --reverse turns that round.",
   ],
   exit_codes: [["1", "there is no such job, or nothing in the list matches"]],
   run: async ({ args, lists, rest, given, io }) => {

@@ -2,17 +2,18 @@
 
 import { LeaseError } from "../../core/errors.ts";
 import type { Job } from "../../core/job.ts";
-import { ID, integer, KEY, QUEUE, readIds, SINCE, TASK } from "../../core/values.ts";
+import { ID, integer, KEY, QUEUE, readIds, SINCE, TASK, TEXT } from "../../core/values.ts";
+import { lastWords } from "../../lookup/failures.ts";
+import { countListed, LIST_ORDERS, listedJobs, MOST_MATCHED, type JobListQuery } from "../../lookup/job_list.ts";
 import { queuesNow } from "../../lookup/queues.ts";
 import { around } from "../../lookup/why_waiting.ts";
 import { leasesByEnd, withHeldJobs, workersNow } from "../../lookup/workers.ts";
-import { SORTS, type ListQuery } from "../../store/queries.ts";
 import type { Store } from "../../store/store.ts";
 import { checkpointsText, jobsText, leasesText } from "../../view/lists.ts";
 import { checkpointJson, jobJson, jobTsv, leaseJson, queueJson, TSV_NAMES, workerJson } from "../../view/json.ts";
 import { QUEUE_STATES, queuesText, type QueueSummary } from "../../view/queues.ts";
 import type { Screen } from "../../view/style.ts";
-import { WORKER_STATES, workersText, workerState, type WorkerRow } from "../../view/workers.ts";
+import { isEndedRun, WORKER_STATES, workersText, workerState, type WorkerRow } from "../../view/workers.ts";
 import type { FlagValues } from "../../cli/command.ts";
 import { flagName, JSON_FLAG, section, statesFlag, valueFlag } from "../../cli/flags.ts";
 import { defined } from "../../lookup/selected.ts";
@@ -67,7 +68,7 @@ const LEASE_ORDERS = {
 
 /** What each list can be sorted by; the first is how it comes. */
 export const LIST_SORTS = {
-  jobs: SORTS,
+  jobs: LIST_ORDERS,
   queues: ["queue", ...QUEUE_STATES],
   workers: Object.keys(WORKER_ORDERS) as (keyof typeof WORKER_ORDERS)[],
   leases: Object.keys(LEASE_ORDERS) as (keyof typeof LEASE_ORDERS)[],
@@ -88,6 +89,7 @@ export const INSPECT_FLAGS = {
     queue: valueFlag(QUEUE, "Of this queue", { alias: "q" }),
     task: valueFlag(TASK, "With this label", { alias: "t" }),
     key: valueFlag(KEY, "Jobs with this key", { alias: "k" }),
+    match: valueFlag(TEXT, "Jobs with this in their command, in capitals or not"),
     job: valueFlag(ID, "Checkpoints of this job"),
     kind: { type: "enum", options: ["error", "progress"], description: "Checkpoints of this kind" },
     stale: { type: "boolean", description: "Leases that are over and not recovered" },
@@ -104,7 +106,7 @@ export type InspectArgs = FlagValues<typeof INSPECT_FLAGS, "status">;
 const COMMON = ["limit", "sort", "reverse"] as const;
 
 const UNDERSTOOD: Readonly<Record<ListName, readonly (keyof typeof INSPECT_FLAGS)[]>> = {
-  jobs: ["status", "queue", "task", "key", "since", ...COMMON],
+  jobs: ["status", "queue", "task", "key", "match", "since", ...COMMON],
   queues: ["queue", ...COMMON],
   workers: ["status", "queue", "since", ...COMMON],
   leases: ["queue", "task", "stale", ...COMMON],
@@ -146,9 +148,9 @@ export function listView(
   statuses: readonly string[],
   words: readonly string[],
 ): View {
-  const { queue, task, key, job, kind, since, stale, limit = DEFAULT_LIMIT } = args;
+  const { queue, task, key, match, job, kind, since, stale, limit = DEFAULT_LIMIT } = args;
   const ids = readIds(words, `inspect ${list}`);
-  const given = [queue, task, key, job, kind, since].some((value) => value !== undefined);
+  const given = [queue, task, key, match, job, kind, since].some((value) => value !== undefined);
   const narrowed = given || stale || statuses.length + ids.length > 0;
   const look = { jobs, queues, workers, leases, checkpoints }[list]({ list, args, statuses, ids, limit, narrowed });
   return { title: [list, ...words].join(" "), tsv: TSV_NAMES[list], narrowed, look };
@@ -167,47 +169,75 @@ function sortOf<L extends ListName>(list: L, { sort }: InspectArgs): (typeof LIS
 }
 
 function jobs({ args, statuses, ids, limit }: Asked): View["look"] {
-  const sort = sortOf("jobs", args);
+  // Programs get them by id, which is an order that does not change under their hands.
+  const sort = args.sort === undefined && (args.json || args.tsv) ? "id" : sortOf("jobs", args);
   const states = statuses.map((status) => oneOf("jobs", "--status", status, QUEUE_STATES));
-  const { queue, task, key } = args;
+  const { queue, task, key, match } = args;
+  if (match !== undefined) checkMatch(sort, args, ids);
   const filters = defined({
     queues: queue === undefined ? undefined : [queue],
     task,
     key,
+    match,
     states: states.length === 0 ? undefined : states,
     ids: ids.length === 0 ? undefined : ids,
   });
   // What comes next is due soonest; everything else is asked for to see the newest, the highest, the most.
   const order = { sort, newest_first: (sort === "due") === args.reverse };
   return async function* (store, now_ms, whole) {
-    const query: ListQuery = { ...filters, ...defined({ since_ms: args.since?.(now_ms) }), ...order, limit };
+    const query: JobListQuery = { ...filters, ...defined({ since_ms: args.since?.(now_ms) }), ...order, limit };
     if (whole) return yield await wholeList(store, query, now_ms);
-    // Only ids tell where to go on.
-    const page = sort === "id" ? Math.min(limit, PAGE) : limit;
-    let left = limit;
-    let behind_id: number | undefined;
-    for (;;) {
-      const found = await store.list({ ...query, ...defined({ behind_id }), limit: Math.min(page, left) });
-      if (found.length > 0 || behind_id === undefined) yield await seenJobs(store, found, now_ms);
-      left -= found.length;
-      behind_id = found.at(-1)?.id;
-      if (found.length < page || left === 0) return;
+    let pages = 0;
+    for await (const found of listedJobs(store, query, PAGE)) {
+      pages += 1;
+      yield await seenJobs(store, found, now_ms);
     }
+    if (pages === 0) yield await seenJobs(store, [], now_ms);
   };
 }
 
-/** As one table, which says when there is more of it. */
-async function wholeList(store: Store, query: ListQuery, now_ms: number) {
-  const found = await store.list({ ...query, limit: query.limit + 1 });
+function checkMatch(sort: string, { match, reverse }: InspectArgs, ids: readonly number[]): void {
+  if (match === "") throw new LeaseError("usage", "--match is empty: write a part of the command");
+  const order = sort !== "live" && sort !== "id" ? `--sort ${sort}` : reverse ? "--reverse" : null;
+  if (order !== null) throw new LeaseError("usage", `--match finds the newest first, and does not go with ${order}`);
+  if (ids.length > 0) throw new LeaseError("usage", "--match looks for jobs, and does not go with ids");
+}
+
+/** As one table, which says how many more there are. */
+async function wholeList(store: Store, query: JobListQuery, now_ms: number) {
+  const pages = await Array.fromAsync(listedJobs(store, { ...query, limit: query.limit + 1 }, PAGE));
+  const found = pages.flat();
   const seen = await seenJobs(store, found.slice(0, query.limit), now_ms);
-  if (found.length <= query.limit) return seen;
-  const more = `… and more: --limit ${Math.min(MOST_LISTED, 10 * query.limit)} shows up to so many\n`;
-  return { ...seen, text: (screen: Screen) => seen.text(screen) + more };
+  const foot = found.length > query.limit ? await moreText(store, query) : await unseenText(store, query);
+  return foot === null ? seen : { ...seen, text: (screen: Screen) => seen.text(screen) + footLine(foot, screen) };
+}
+
+const inThousands = (count: number) => count.toLocaleString("en");
+const footLine = (text: string, { paint }: Screen) => `${paint.dim(text)}\n`;
+
+async function moreText(store: Store, query: JobListQuery): Promise<string> {
+  const all = await countListed(store, query);
+  const more = all === null ? "more" : `${inThousands(Math.max(1, all - query.limit))} more`;
+  return `… and ${more}: --limit ${Math.min(MOST_LISTED, 10 * query.limit)}`;
+}
+
+async function unseenText(store: Store, { match }: JobListQuery): Promise<string | null> {
+  if (match === undefined) return null;
+  const all = (await store.counts()).reduce((sum, { count }) => sum + count, 0);
+  return all <= MOST_MATCHED ? null : `only the newest ${inThousands(MOST_MATCHED)} jobs were looked through`;
 }
 
 async function seenJobs(store: Store, found: readonly Job[], now_ms: number) {
-  const { reason } = await around(store, found, now_ms);
-  const rows = (at_ms: number) => found.map((job) => ({ job, reason: reason(job, at_ms) }));
+  const [{ reason }, failed] = await Promise.all([
+    around(store, found, now_ms),
+    lastWords(
+      store,
+      found.filter(({ state }) => state.name === "failed"),
+    ),
+  ]);
+  const said = new Map(failed.map(({ job, last_line }) => [job.id, last_line]));
+  const rows = (at_ms: number) =>
+    found.map((job) => ({ job, reason: reason(job, at_ms), last_line: said.get(job.id) ?? null }));
   return {
     text: (screen: Screen) => jobsText(rows(screen.now_ms), screen),
     objects: (at_ms: number) => rows(at_ms).map((row) => jobJson(row.job, row.reason)),
@@ -230,16 +260,23 @@ function workers(asked: Asked): View["look"] {
   const { args, statuses } = asked;
   const order = WORKER_ORDERS[sortOf("workers", args)];
   const states = statuses.map((status) => oneOf("workers", "--status", status, WORKER_STATES));
+  // They are over within a moment, and would soon be most of the list.
+  const with_runs = states.some((state) => state === "stopped" || state === "dead");
   return async function* (store, now_ms) {
     const since_ms = args.since?.(now_ms) ?? Number.NEGATIVE_INFINITY;
-    const wanted = (await workersNow(store)).filter(
+    const asked_for = (await workersNow(store)).filter(
       (worker) =>
         (states.length === 0 || states.includes(workerState(worker, now_ms))) &&
         (args.queue === undefined || worker.queues === null || worker.queues.includes(args.queue)) &&
         worker.seen_at_ms >= since_ms,
     );
+    const wanted = asked_for.filter((worker) => with_runs || !isEndedRun(worker));
     const rows = await withHeldJobs(store, wanted, await leasesByEnd(store, { most: PAGE }));
-    yield seenRows(asked, inOrder(asked, rows, order), workersText, workerJson);
+    const seen = seenRows(asked, inOrder(asked, rows, order), workersText, workerJson);
+    const runs = asked_for.length - wanted.length;
+    const ended = runs === 1 ? "1 lease run that has" : `${inThousands(runs)} lease runs that have`;
+    const foot = `… and ${ended} ended: --status stopped,dead`;
+    yield runs === 0 ? seen : { ...seen, text: (screen) => seen.text(screen) + footLine(foot, screen) };
   };
 }
 

@@ -5,7 +5,7 @@
 
 import { Hono } from "hono";
 import { isFinished, type Job, type ShownState } from "../../core/job.ts";
-import { failureGroups, withLastLines, type Failure, type FailureGroup } from "../../lookup/failures.ts";
+import { failureGroups, type Failure, type FailureGroup } from "../../lookup/failures.ts";
 import { jobPages, LogEnds } from "../../lookup/job_pages.ts";
 import { findJobs, SEARCHED_JOBS } from "../../lookup/job_search.ts";
 import { logPage, wholeLog } from "../../lookup/log_pages.ts";
@@ -72,12 +72,11 @@ async function overview(store: Glance) {
     pastOf(store, RANGES.hour, now_ms),
     store.list({ states: running, sort: "started", limit: RUNNING_SHOWN, newest_first: false }),
   ]);
-  const failures = await withLastLines(store, facts.failures);
   const told = overviewJson(facts, now_ms);
   return {
     ...told,
     workers: told.workers.filter(({ state }) => state !== "stopped"),
-    failures: failures.map((failure) => failureJson(failure, now_ms)),
+    failures: facts.failures.map((failure) => failureJson(failure, now_ms)),
     running: jobs.map((job) => rowJson(job, null, now_ms)),
     history,
   };

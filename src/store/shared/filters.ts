@@ -84,15 +84,16 @@ export const SEARCHED =
 /** Narrows to jobs that contain the text; `position` is the engine's way to say where one text is in another. */
 export function narrowSearch(
   only: Conditions,
-  { states, text }: Pick<SearchQuery, "states" | "text">,
+  { states, text, in_command = false }: Pick<SearchQuery, "states" | "text" | "in_command">,
   position: (needle: string, text: string) => string,
 ): void {
   if (states !== undefined) only.say(`(${states.map((state) => SHOWN[state]).join(" OR ") || "FALSE"})`);
   if (text === "") return;
-  const [plain, quoted] = [only.bind(text), only.bind(JSON.stringify(text).slice(1, -1))];
   // The words of a command are a list in JSON, and next to each other where a person types them.
-  const parts = [position(quoted, `replace(argv, '","', ' ')`)];
-  for (const column of ["key", "task", "error", "reason"]) parts.push(position(plain, `coalesce(${column}, '')`));
+  const parts = [position(only.bind(JSON.stringify(text).slice(1, -1)), `replace(argv, '","', ' ')`)];
+  const plain = in_command ? "" : only.bind(text);
+  const columns = in_command ? [] : ["key", "task", "error", "reason"];
+  for (const column of columns) parts.push(position(plain, `coalesce(${column}, '')`));
   only.say(`(${parts.map((part) => `${part} > 0`).join(" OR ")})`);
 }
 

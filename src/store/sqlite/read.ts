@@ -5,7 +5,7 @@
  * ended and few run: left alone it walks through all ids because the answer is wanted in their order.
  */
 
-import type { Job, ShownState } from "../../core/job.ts";
+import type { Job, ShownState, StateName } from "../../core/job.ts";
 import type { AttemptRecord, Checkpoint, QueueCount, WorkerRecord } from "../../core/records.ts";
 import type {
   Backlog,
@@ -46,6 +46,15 @@ export function jobs(db: Database, ids: readonly number[]): (Job | null)[] {
   });
 }
 
+/** What a state that is shown is a part of. */
+const STORED: Partial<Record<ShownState, StateName>> = {
+  blocked: "blocked",
+  scheduled: "scheduled",
+  pending: "pending",
+  completed: "completed",
+  failed: "failed",
+  cancelled: "cancelled",
+};
 const HELD: readonly ShownState[] = ["running", "cancelling"];
 
 export function list(db: Database, query: ListQuery): Job[] {
@@ -53,7 +62,7 @@ export function list(db: Database, query: ListQuery): Job[] {
   if (states?.length === 0) return [];
   const only = select(query);
   if (query.holder !== undefined) only.add("holder = ?", query.holder);
-  const by_index = states !== null && !isWalk(query, states);
+  const by_index = states !== null && !isWalk(query, states) && !(isById(query) && areMost(db, states));
   narrowList(only, query, by_index ? "+id" : "id");
   const limit = `LIMIT ${only.bind(query.limit)}`;
   const found = by_index ? byIndex(query, only, states, limit) : walk(query, only, states, limit);
@@ -77,6 +86,20 @@ function isWalk({ ids, key, task, behind_id, sort = "id" }: ListQuery, states: r
   if (ids === undefined && states.every((state) => HELD.includes(state))) return false;
   if (ids !== undefined || key !== undefined || task !== undefined || behind_id !== undefined) return true;
   return sort === "id" && states.includes("completed");
+}
+
+function isById({ sort = "id" }: ListQuery): boolean {
+  return sort === "id";
+}
+
+const MANY = 5_000;
+
+/** Nearly every job is in one of these states: then the next of them is near, and to sort them all would take longer. */
+function areMost(db: Database, states: readonly ShownState[]): boolean {
+  const of = counts(db).map(({ state, count }) => ({ count, asked: states.some((name) => STORED[name] === state) }));
+  const sum = (rows: typeof of) => rows.reduce((total, { count }) => total + count, 0);
+  const asked = sum(of.filter((row) => row.asked));
+  return asked > MANY && asked >= sum(of) / 2;
 }
 
 /** By id, or by the index of what else was asked for, but not by that of a state: hence the `+`. */

@@ -1,0 +1,108 @@
+/**
+ * Jobs in a list for people: what runs first, then what waits, then what is over; or in an order of the store. A part of
+ * the command narrows it, at a price that is bounded however large the store is.
+ */
+
+import type { Job, ShownState } from "../core/job.ts";
+import { SORTS, type ListQuery, type Selection } from "../store/queries.ts";
+import type { Glance } from "../store/store.ts";
+import { SEARCHED_JOBS } from "./job_search.ts";
+
+/** The first is how they come. */
+export const LIST_ORDERS = ["live", ...SORTS] as const;
+type Order = (typeof LIST_ORDERS)[number];
+
+const LIVE_FIRST: readonly (readonly ShownState[])[] = [
+  ["running", "cancelling"],
+  ["pending", "scheduled", "retrying", "blocked"],
+  ["completed", "failed", "cancelled"],
+];
+
+export interface JobListQuery extends Omit<ListQuery, "sort" | "behind_id" | "holder"> {
+  sort: Order;
+  /** A part of the command, in capitals or not; then only the orders `live` and `id`, the newest first. */
+  match?: string;
+}
+
+/** The jobs of one turn, at most `page` of them. */
+type Turn = (query: ListQuery, page: number) => AsyncIterable<Job[]>;
+
+/** In turns of bounded size. */
+export async function* listedJobs(store: Glance, query: JobListQuery, page: number): AsyncGenerator<Job[]> {
+  const { sort, match, ...asked } = query;
+  const turn: Turn = (part, size) =>
+    match === undefined ? paged(store, part, size) : matching(store, { ...part, text: match });
+  const seen = new Set<number>();
+  let left = query.limit;
+  for (const states of groupsOf(query)) {
+    const order = sort === "live" ? "id" : sort;
+    const part = { ...asked, ...(states === null ? {} : { states }), sort: order, limit: left };
+    for await (const found of turn(part, page)) {
+      // One that ended between two questions is in both answers.
+      const fresh = found.filter(({ id }) => !seen.has(id)).slice(0, left);
+      if (sort === "live") for (const { id } of fresh) seen.add(id);
+      left -= fresh.length;
+      if (fresh.length > 0) yield fresh;
+      if (left === 0) return;
+    }
+  }
+}
+
+/** The states of each part of the list; null: all. */
+function groupsOf({ sort, states, newest_first }: JobListQuery): (readonly ShownState[] | null)[] {
+  if (sort !== "live") return [states ?? null];
+  const groups = LIVE_FIRST.map((group) => group.filter((state) => states?.includes(state) ?? true));
+  const some = groups.filter((group) => group.length > 0);
+  return newest_first ? some : some.toReversed();
+}
+
+async function* paged(store: Glance, query: ListQuery, page: number): AsyncGenerator<Job[]> {
+  // Only ids tell where to go on.
+  const size = query.sort === "id" ? Math.min(query.limit, page) : query.limit;
+  let left = query.limit;
+  let behind: { behind_id?: number } = {};
+  for (;;) {
+    const found = await store.list({ ...query, ...behind, limit: Math.min(size, left) });
+    yield found;
+    left -= found.length;
+    const last = found.at(-1);
+    if (found.length < size || left === 0 || last === undefined) return;
+    behind = { behind_id: last.id };
+  }
+}
+
+/** So many jobs of a group are looked through: about a second, in a store of any size. */
+export const MOST_MATCHED = 2_000_000;
+
+interface Matching extends ListQuery {
+  text: string;
+}
+
+async function* matching(store: Glance, query: Matching): AsyncGenerator<Job[]> {
+  const { key, since_ms, ids: _, sort: __, newest_first: ___, ...asked } = query;
+  const wanted = (job: Job) =>
+    (key === undefined || job.key === key) && (since_ms === undefined || lastMoment(job) >= since_ms);
+  let behind: { behind_id?: number } = {};
+  for (let looked_at = 0; looked_at < MOST_MATCHED; looked_at += SEARCHED_JOBS) {
+    const found = await store.search({ ...asked, ...behind, in_command: true, among: SEARCHED_JOBS });
+    yield found.jobs.filter(wanted);
+    if (found.behind_id === null) return;
+    behind = { behind_id: found.behind_id };
+  }
+}
+
+function lastMoment({ state, started_at_ms, created_at_ms }: Job): number {
+  return "finished_at_ms" in state ? state.finished_at_ms : (started_at_ms ?? created_at_ms);
+}
+
+/** How many there are in all; null where only looking at each would tell. */
+export async function countListed(store: Glance, query: JobListQuery): Promise<number | null> {
+  const { queues, task, states, ids, key, since_ms, match } = query;
+  if (ids !== undefined || key !== undefined || since_ms !== undefined || match !== undefined) return null;
+  const selection: Selection = { ...(queues === undefined ? {} : { queues }), ...(task === undefined ? {} : { task }) };
+  const has = (state: ShownState) => states?.includes(state) ?? true;
+  // Of those that run and are scheduled only all together are counted.
+  if (has("running") !== has("cancelling") || has("scheduled") !== has("retrying")) return null;
+  const counts = await store.counts(selection);
+  return counts.filter(({ state }) => has(state)).reduce((sum, { count }) => sum + count, 0);
+}
