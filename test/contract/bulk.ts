@@ -44,6 +44,32 @@ async function messageOf(failing: Promise<unknown>): Promise<string> {
 
 export function bulkContract(test: StoreTest): void {
   describe("enqueueAll", () => {
+    test("counts as many as it makes, of whatever kind, and what comes after it", async (s) => {
+      const parent = await s.enqueueOne();
+      const plain = (queue: string, count: number): JobOverrides[] => Array.from({ length: count }, () => ({ queue }));
+      const delayed = { queue: "b", delay_ms: 60_000, key: "k" };
+      const done = await s.store.enqueueAll(
+        batchesOf(
+          [...plain("a", 250), delayed, ...plain("b", 30)],
+          [{ ...delayed, if_exists: "replace" }, { queue: "c", after: [parent] }, ...plain("a", 130), ...plain("b", 1)],
+        ),
+      );
+      expect(done.created).toBe(414);
+      await s.enqueueOne({ queue: "a" });
+      const counts = (await s.store.counts()).filter(({ queue }) => queue !== "default");
+      const of = (queue: string, state: string) =>
+        counts.find((one) => one.queue === queue && one.state === state)?.count;
+      expect([
+        of("a", "pending"),
+        of("b", "pending"),
+        of("b", "scheduled"),
+        of("b", "cancelled"),
+        of("c", "blocked"),
+      ]).toEqual([381, 31, 1, 1, 1]);
+      const findings = (await s.store.diagnose()).filter(({ name }) => name === "counts");
+      expect(findings.map(({ level }) => level)).toEqual(["ok"]);
+    });
+
     test("makes every job of every batch, in order, and answers their ids as ranges", async (s) => {
       const first = await s.enqueueOne();
       const done = await s.store.enqueueAll(

@@ -43,6 +43,26 @@ function patch(from: string, to: string): void {
   writeFileSync(path, bytes);
 }
 
+test("many jobs at once leave the schema as it was, written or refused, and the next is counted as ever", async () => {
+  const store = await openSqlite(path, OPTIONS);
+  const some = Array.from({ length: 250 }, () => newJob({}));
+  async function* refused() {
+    yield some;
+    yield [newJob({ argv: [] })];
+  }
+  async function* written() {
+    yield some;
+  }
+  await store.enqueueAll(refused()).catch(() => {});
+  expect(await store.counts()).toEqual([]);
+  await store.enqueueAll(written());
+  await store.enqueue([newJob({})]);
+  expect(await store.counts()).toMatchObject([{ state: "pending", count: 251 }]);
+  await store.close();
+  const files = platform.quickFiles();
+  if (files !== null) expect(quickEnqueue(files, path, newJob({}), 1)).toBe(252);
+});
+
 async function refusal(): Promise<unknown> {
   const files = platform.quickFiles();
   if (files !== null) expect(quickEnqueue(files, path, newJob({}), 1)).toBeNull();

@@ -24,7 +24,14 @@ export function enqueue(db: Database, jobs: readonly NewJob[], done_answers: rea
   return jobs.map((job) => enqueueOne(db, job, now_ms, done_answers));
 }
 
-function enqueueOne(db: Database, job: NewJob, now_ms: number, done_answers: readonly DoneState[] = []): Enqueued {
+/** `counted`: called for a new job where no trigger counts it. */
+function enqueueOne(
+  db: Database,
+  job: NewJob,
+  now_ms: number,
+  done_answers: readonly DoneState[] = [],
+  counted?: (job: NewJob) => void,
+): Enqueued {
   checkNewJob(job);
   const live = job.key === null ? null : db.sql(LIVE_BY_KEY).get(job.key);
   if (live !== null) {
@@ -35,11 +42,12 @@ function enqueueOne(db: Database, job: NewJob, now_ms: number, done_answers: rea
     const done = db.sql(NEWEST_BY_KEY).get(job.key);
     if (done_answers.some((state) => state === done?.["state"])) return { id: done?.["id"] as number, created: false };
   }
-  return { id: insert(db, job, now_ms), created: true };
+  return { id: insert(db, job, now_ms, counted), created: true };
 }
 
-function insert(db: Database, job: NewJob, now_ms: number): number {
+function insert(db: Database, job: NewJob, now_ms: number, counted?: (job: NewJob) => void): number {
   const { last_id } = db.sql(INSERT_JOB).run(...jobColumns(job, now_ms));
+  counted?.(job);
   if (job.input !== null) db.sql(INSERT_INPUT).run(last_id, job.input);
   if (isBlocked(job)) addDependencies(db, last_id, job, now_ms);
   return last_id;
@@ -47,7 +55,8 @@ function insert(db: Database, job: NewJob, now_ms: number): number {
 
 const ROWS = 100;
 
-const COUNT_BY_HAND = "UPDATE counting SET by_hand = ?1";
+const COUNTER = "SELECT sql FROM sqlite_schema WHERE type = 'trigger' AND name = 'jobs_added'";
+const NO_COUNTER = "DROP TRIGGER jobs_added";
 const ADD_COUNTED = `INSERT INTO tallies (queue, state, retries, count) VALUES (?1, ?2, 0, ?3)
   ON CONFLICT DO UPDATE SET count = ${bounded("count")} + ?3`;
 
@@ -91,6 +100,10 @@ class Bulk {
   #waiting: NewJob[] = [];
   readonly #waiting_keys = new Set<string>();
   #settings: { of: JobSettings; column: string | null } | null = null;
+  /** The trigger that counts new jobs, while it is away. */
+  #counter: string | null = null;
+  /** That it would have counted, and that are not written down yet. */
+  readonly #counted = new Map<string, { queue: string; state: StateName; count: number }>();
 
   constructor(db: Database) {
     this.#db = db;
@@ -104,7 +117,8 @@ class Bulk {
         this.#wait(job);
       } else {
         this.#write();
-        const { id, created } = enqueueOne(this.#db, job, this.#now_ms);
+        this.#writeCounted();
+        const { id, created } = enqueueOne(this.#db, job, this.#now_ms, [], this.#counts);
         this.#note(id, id, created ? 1 : 0);
       }
     } catch (error) {
@@ -116,6 +130,8 @@ class Bulk {
 
   end(): BulkEnqueued {
     this.#write();
+    this.#writeCounted();
+    if (this.#counter !== null) this.#db.sql(this.#counter).run();
     return { ranges: this.#ranges, created: this.#created };
   }
 
@@ -145,39 +161,57 @@ class Bulk {
     this.#waiting_keys.clear();
   }
 
-  /** Counts them itself, see schema.ts: nothing that it did is ever seen without the counts. */
+  /**
+   * Counts them itself. The trigger, even one that does nothing, has SQLite copy all rows of a statement aside first, so it
+   * is away until the end of this transaction: nobody else ever sees the store without it.
+   */
   #insertRows(jobs: readonly NewJob[]): number {
-    this.#db.sql(COUNT_BY_HAND).run(1);
-    const last_id = this.#insertUncounted(jobs);
-    this.#db.sql(COUNT_BY_HAND).run(0);
-    this.#count(jobs);
-    return last_id;
+    if (this.#counter === null) {
+      this.#counter = this.#db.sql(COUNTER).get()?.["sql"] as string;
+      this.#db.sql(NO_COUNTER).run();
+    }
+    return this.#insertUncounted(jobs);
   }
 
-  /** Neighbours are mostly alike: one write for each run of them. */
-  #count(jobs: readonly NewJob[]): void {
-    for (let from = 0; from < jobs.length;) {
-      const { queue } = jobs[from] as NewJob;
-      const state = firstState(jobs[from] as NewJob, this.#now_ms);
-      let to = from + 1;
-      for (let job = jobs[to]; job?.queue === queue && firstState(job, this.#now_ms) === state; job = jobs[to]) to += 1;
-      this.#db.sql(ADD_COUNTED).run(queue, "all", to - from);
-      if (state !== "pending") this.#db.sql(ADD_COUNTED).run(queue, state, to - from);
-      from = to;
+  /** Before anything else is said about the job. */
+  readonly #counts = (job: NewJob): void => {
+    if (this.#counter === null) return;
+    this.#count(job, 1);
+    this.#writeCounted();
+  };
+
+  #count(job: NewJob, count: number): void {
+    const { queue } = job;
+    const state = firstState(job, this.#now_ms);
+    const key = `${state} ${queue}`;
+    const known = this.#counted.get(key);
+    if (known === undefined) this.#counted.set(key, { queue, state, count });
+    else known.count += count;
+  }
+
+  #writeCounted(): void {
+    for (const { queue, state, count } of this.#counted.values()) {
+      this.#db.sql(ADD_COUNTED).run(queue, "all", count);
+      if (state !== "pending") this.#db.sql(ADD_COUNTED).run(queue, state, count);
     }
+    this.#counted.clear();
   }
 
   #insertUncounted(jobs: readonly NewJob[]): number {
     const [first] = jobs;
     if (first !== undefined && jobs.every((job) => isAlike(job, first))) return this.#insertAlike(jobs, first);
     const columns: SqlValue[] = [];
-    for (const job of jobs) columns.push(...jobColumns(job, this.#now_ms, this.#settingsOf(job)));
+    for (const job of jobs) {
+      columns.push(...jobColumns(job, this.#now_ms, this.#settingsOf(job)));
+      this.#count(job, 1);
+    }
     return this.#db.sql(this.#insert_rows).run(...columns).last_id;
   }
 
   #insertAlike(jobs: readonly NewJob[], first: NewJob): number {
     const columns = jobColumns(first, this.#now_ms, this.#settingsOf(first));
     for (const { argv } of jobs) columns.push(JSON.stringify(argv));
+    this.#count(first, jobs.length);
     return this.#db.sql(this.#insert_alike).run(...columns).last_id;
   }
 
@@ -189,7 +223,10 @@ class Bulk {
 
   #insertEach(jobs: readonly NewJob[]): number {
     let last_id = 0;
-    for (const job of jobs) ({ last_id } = this.#db.sql(INSERT_JOB).run(...jobColumns(job, this.#now_ms)));
+    for (const job of jobs) {
+      ({ last_id } = this.#db.sql(INSERT_JOB).run(...jobColumns(job, this.#now_ms)));
+      this.#counts(job);
+    }
     return last_id;
   }
 

@@ -154,8 +154,8 @@ const takeFrom = (row: string, state: string, retries: string) =>
 
 /**
  * Counts of every state, at a cost that neither acquire nor settle feels: kept are all jobs of a queue, and of them
- * those that are neither pending nor running; running ones are as few as slots, and the rest is pending. A statement
- * that adds many rows counts them by itself, and says so in `counting`: a trigger per row would take a third longer.
+ * those that are neither pending nor running; running ones are as few as slots, and the rest is pending. Who adds many
+ * rows counts them by itself (see enqueue.ts), as `counting` said when that did not take the trigger away.
  *
  * The history of a queue is by the minute and, after a week, by the hour.
  */
