@@ -159,8 +159,13 @@ export function moveMembers(from: string, to: string): boolean {
 
 /** The control group that a process is in, as a folder; null when it is gone, or there is none. */
 export function cgroupOf(pid: number): string | null {
-  const [own, path] = [ownFolder(), /^0::(.*)$/m.exec(textOf(`/proc/${pid}/cgroup`) ?? "")?.[1]];
-  return own === null || path === undefined ? null : join(rootOf(own), path);
+  const [own, path] = [ownFolder(), cgroupNameOf(pid)];
+  return own === null || path === null ? null : join(rootOf(own), path);
+}
+
+/** The same as the kernel calls it, which it also does where they can't be seen. */
+export function cgroupNameOf(pid: number): string | null {
+  return /^0::(.*)$/m.exec(textOf(`/proc/${pid}/cgroup`) ?? "")?.[1] ?? null;
 }
 
 /** Of one that nothing lives in, with what a job may have made below; false when something does. */

@@ -17,6 +17,7 @@ import type { ProcessIdentity } from "../core/records.ts";
 import {
   cgroupFolders,
   cgroupMembers,
+  cgroupNameOf,
   cgroupOf,
   cgroupsIn,
   isPopulated,
@@ -132,6 +133,7 @@ export class LeftoverSearch {
   readonly #store_url: string;
   #marked: Map<number, Marked[]> | null = null;
   #folders: string[] | null = null;
+  #unseen: ReturnType<typeof findUnseen> | null = null;
   #confirmed: ReturnType<typeof confirmedIn> | null = null;
 
   /** `store_url` is what LEASE_STORE told jobs that were started before stores had an id. */
@@ -147,7 +149,8 @@ export class LeftoverSearch {
 
   find(leftovers: Leftovers): Found {
     const { cgroups, leaders, left } = this.#confirmedOf(leftovers);
-    const own = [...[...leaders, ...left].filter(isProvenAlive), ...this.#markedOf(leftovers).map(identify)];
+    const known = [...leaders, ...left].filter(isProvenAlive);
+    const own = [...known, ...[...this.#markedOf(leftovers), ...this.#unseenOf(leftovers)].map(identify)];
     const sessions = leaders.filter(({ boot_id }) => boot_id === bootId()).map(({ pid }) => pid);
     return {
       cgroups: [...new Set([...this.#cgroupsOf(leftovers), ...cgroups])].filter(isPopulated),
@@ -225,17 +228,27 @@ export class LeftoverSearch {
     };
   }
 
-  #cgroupsOf({ job, before_token }: Leftovers): string[] {
+  #cgroupsOf(leftovers: Leftovers): string[] {
     this.#folders ??= cgroupFolders(FOLDER_PREFIX);
-    return this.#folders.flatMap((folder) => {
-      // Whoever recovered its jobs may not have seen what they left: in the groups of a dead worker all is nobody's.
-      const owner = ownerOf(basename(folder));
-      const is_dead = owner?.dead === true && owner.store_id === this.#store_id;
-      return cgroupsIn(folder).filter((cgroup) => {
-        const name = basename(cgroup);
-        return name.startsWith(`${LEFT}.`) ? this.#names(name, job, before_token) : is_dead;
-      });
-    });
+    return this.#folders.flatMap((folder) =>
+      cgroupsIn(folder).filter((cgroup) => this.#isLeft(basename(folder), basename(cgroup), leftovers)),
+    );
+  }
+
+  /** A control group, in the folder of a worker. */
+  #isLeft(folder_name: string, name: string, { job, before_token }: Leftovers): boolean {
+    if (name.startsWith(`${LEFT}.`)) return this.#names(name, job, before_token);
+    // Whoever recovered its jobs may not have seen what they left: in the groups of a dead worker all is nobody's.
+    const owner = ownerOf(folder_name);
+    return owner?.dead === true && owner.store_id === this.#store_id;
+  }
+
+  /** Where no control group can be seen, processes of our user in them: of each the kernel tells in which it is. */
+  #unseenOf(leftovers: Leftovers): number[] {
+    this.#unseen ??= seesCgroups() ? [] : findUnseen();
+    return this.#unseen
+      .filter(({ folder_name, name }) => this.#isLeft(folder_name, name, leftovers))
+      .map(({ pid }) => pid);
   }
 
   #names(name: string, job: number, before_token: number): boolean {
@@ -260,6 +273,16 @@ export class LeftoverSearch {
     }
     return found;
   }
+}
+
+function findUnseen() {
+  const own = process.getuid?.();
+  return (livingProcesses() ?? []).flatMap((pid) => {
+    const parts = cgroupNameOf(pid)?.split("/") ?? [];
+    const at = parts.findIndex((part) => part.startsWith(FOLDER_PREFIX));
+    const [folder_name, name] = parts.slice(at, at + 2);
+    return at < 0 || name === undefined || userOf(pid) !== own ? [] : [{ pid, folder_name: folder_name ?? "", name }];
+  });
 }
 
 /** A control group that some worker made for a job. */

@@ -5,7 +5,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import { cgroupFolders, hasCgroups } from "../../src/platform/cgroup.ts";
-import { inSite, until, type Site } from "../support/process.ts";
+import { BINARY, inSite, until, type Site } from "../support/process.ts";
 
 const possible = hasCgroups();
 if (!possible) console.warn("SKIPPED: test/chaos/fence.test.ts needs a cgroup v2 that we may divide");
@@ -51,6 +51,17 @@ describe("a process that left its job's group, session and environment", () => {
     await worker.ended;
     expect(alive(site)).toEqual([]);
     expect(await site.job(id)).toMatchObject({ state: "cancelled" });
+  });
+
+  scenario("is dead before the job is given back, also by a sweep that sees no control groups", async (site) => {
+    // The worker dies before it could tell anybody what it had started, and nothing leads from the job to what escaped.
+    const id = await site.script(["--lease", "1m"], `(${ESCAPE}); kill -KILL $PPID; exec sleep 300`);
+    expect((await site.run(["worker", "--once", "--no-sweep"])).signal).toBe("SIGKILL");
+    expect(alive(site)).toHaveLength(1);
+    const blind = ["unshare", "--mount", "sh", "-c", 'umount -a -t cgroup2 && exec "$@"', "sh"];
+    const sweep = [BINARY, "watchdog", "--once", "--json", "--store", site.location];
+    expect(await site.spawn([...blind, ...sweep]).ended).toMatchObject({ code: 0 });
+    expect({ alive: alive(site), state: (await site.job(id)).state }).toEqual({ alive: [], state: "pending" });
   });
 
   scenario("is dead before the next attempt of a job that failed", async (site) => {
