@@ -96,6 +96,8 @@ export type Commands = Readonly<Record<string, CommandEntry>>;
 export interface Invocation {
   io: Io;
   commands: Commands;
+  /** What stands behind the command's name. */
+  words: readonly string[];
   exit_code: number;
 }
 

@@ -42,8 +42,10 @@ export async function dispatch(raw: readonly string[], commands: Commands, io: I
   try {
     const route = routeOf(raw, commands);
     if ("words" in route) {
-      const invocation: Invocation = { io, commands, exit_code: 0 };
-      await runCommand(rootCommand(invocation), { rawArgs: route.words });
+      const [name = "", ...words] = route.words;
+      const invocation: Invocation = { io, commands, words, exit_code: 0 };
+      // The name alone: citty would read the words first, and some of them break it.
+      await runCommand(rootCommand(invocation), { rawArgs: [name] });
       return invocation.exit_code;
     }
     const { showFirstPage } = await import("./help.ts");
@@ -65,9 +67,13 @@ function rootCommand(invocation: Invocation): CommandDef {
   return defineCommand({ meta: { name: "lease" }, subCommands });
 }
 
-/** Without `args`, which citty would read by itself first, and leniently: that is for the plugin to do. */
+/** Without `args`, which citty would read by itself: that is for the plugin to do. */
 function boundTo(invocation: Invocation, command: AnyCommand): AnyCommand {
-  const join = { name: "invocation", setup: (context: { data?: Invocation }) => void (context.data = invocation) };
+  const setup = (context: { rawArgs: string[]; data?: Invocation }) => {
+    context.rawArgs = [...invocation.words];
+    context.data = invocation;
+  };
+  const join = { name: "invocation", setup };
   return { ...command, args: {}, plugins: [join, ...(command.plugins ?? [])] };
 }
 

@@ -99,7 +99,7 @@ export async function changeJobs<A extends CancelAnswer | RetryAnswer>(
         if (args.json) io.stdout(jsonLine({ ...answer, state: is_done ? status : state }));
         else if (is_done) io.stdout(`${id} ${status}\n`);
         else if (status === "unknown") unknown.push(id);
-        else io.stderr(`lease: ${complaint(answer)}\n`);
+        else io.stderr(`lease: ${visible(complaint(answer))}\n`);
       }
     }
     for (const line of noSuchJobs(unknown)) io.stderr(`lease: ${line}\n`);

@@ -24,11 +24,29 @@ function isOwn(folder: string | undefined): folder is string {
   return folder !== undefined && folder.startsWith("/") && ownFolder(folder) !== null;
 }
 
+/** Null: there is nothing. Where we may not even look, as in a folder that is closed to us, is not ours. */
+function lookAt(path: string): Stats | "not ours" | null {
+  try {
+    return lstatSync(path, { throwIfNoEntry: false }) ?? null;
+  } catch {
+    return "not ours";
+  }
+}
+
 /** A real folder of ours that others can't write into; null when it is anything else. */
 function ownFolder(path: string): Stats | null {
-  const stats = lstatSync(path, { throwIfNoEntry: false });
-  const is_own = stats?.isDirectory() === true && stats.uid === process.getuid?.() && (stats.mode & 0o022) === 0;
-  return is_own ? stats : null;
+  const stats = lookAt(path);
+  if (stats === null || stats === "not ours" || !stats.isDirectory()) return null;
+  return stats.uid === process.getuid?.() && (stats.mode & 0o022) === 0 ? stats : null;
+}
+
+/** None of a folder that another worker has just removed with the last that was in it. */
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
 }
 
 /** What came out of a store is part of a path only if it names nothing else. */
@@ -38,7 +56,7 @@ const NAME = /^(?!\.{1,2}$)[\w.-]{1,200}$/;
 export function scratchFolders(store_url: string, worker_id?: string): string[] {
   const found = roots(store_url)
     .filter(isOwn)
-    .flatMap((root) => readdirSync(root).map((name) => ({ root, name })));
+    .flatMap((root) => namesIn(root).map((name) => ({ root, name })));
   const wanted = found.filter(({ name }) => NAME.test(name) && (worker_id === undefined || name === worker_id));
   return wanted.map(({ root, name }) => join(root, name)).filter(isOwn);
 }
@@ -46,8 +64,8 @@ export function scratchFolders(store_url: string, worker_id?: string): string[] 
 /** Workers of another user run here too: what is left of their jobs is not ours to see, nor to kill. */
 export function othersWorkHere(store_url: string): boolean {
   const own = process.getuid?.();
-  const found = roots(store_url).map((root) => lstatSync(root, { throwIfNoEntry: false }));
-  return own !== 0 && found.some((stats) => stats !== undefined && stats.uid !== own);
+  const found = roots(store_url).map(lookAt);
+  return own !== 0 && found.some((stats) => stats === "not ours" || (stats !== null && stats.uid !== own));
 }
 
 /** Never throws: what can't be removed is no reason not to go on. */

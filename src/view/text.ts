@@ -139,9 +139,9 @@ function graphemeWidth(grapheme: string): number {
   return WIDE.findLastIndex((edge) => code >= edge) % 2 === 0 ? 2 : 1;
 }
 
-/** A store's location to be shown. A password may hold `@` and `:`; it ends before the host. */
+/** A store's location to be shown. A name may hold `@`, a password that and `:`; it ends before the host. */
 export function withoutPassword(location: string): string {
-  return location.replace(/^([a-z][a-z\d+.-]*:\/\/[^:@/]*):[^/]*@/i, "$1:…@");
+  return location.replace(/^([a-z][a-z\d+.-]*:\/\/[^:/]*):[^/]*@/i, "$1:…@");
 }
 
 const BARE = /^[\p{L}\p{N}_@%+=:,./-]+$/u;

@@ -129,6 +129,23 @@ describe("at a terminal", () => {
     30_000,
   );
 
+  test("a state that is none is told as text, too", () =>
+    inSite(async (site) => {
+      await site.script([], "true");
+      using database = new Database(site.location);
+      database.run("PRAGMA ignore_check_constraints = ON");
+      database.run("UPDATE jobs SET state = ?1", [EVIL]);
+      for (const words of [
+        ["cancel", "1"],
+        ["retry", "1"],
+      ]) {
+        const shown = await atTerminal(site, words);
+        expect(shown).toContain("owned");
+        expect(shown).not.toMatch(OBEYED);
+      }
+      database.run("UPDATE jobs SET state = 'pending'");
+    }));
+
   test("a log is raw when that is asked for, and in a pipe", () =>
     inSite(async (site) => {
       await site.script([], "printf '\\033]0;title\\007\\033[31mred\\033[0m\\n'");

@@ -259,6 +259,15 @@ export function auditContract(test: StoreTest): void {
       });
     }
 
+    test("is done soon with rows that stand far apart", async (s) => {
+      await s.finished("completed");
+      for (const far of [1_000_000_000_000, Number.MAX_SAFE_INTEGER]) {
+        await s.tamper(`INSERT INTO lease.dependencies (job_id, parent_id, kind) VALUES (${far}, 1, 'any')`);
+      }
+      const found = (await s.store.audit()).find(({ name }) => name === "rows");
+      expect(found?.broken.map(({ job }) => job)).toEqual([1_000_000_000_000, Number.MAX_SAFE_INTEGER]);
+    });
+
     test("looks at everything in a store of many jobs, and names a part of what it finds", async (s) => {
       const id = await s.finished("completed");
       await s.tamper(

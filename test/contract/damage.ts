@@ -179,6 +179,15 @@ export function damageContract(test: StoreTest): void {
       expect(await s.store.learned(["queue default"])).toMatchObject([{ runs: 1 }]);
     });
 
+    test("totals that can't be, of which a counter for monitors would have to fall", async (s) => {
+      await s.tamper(`INSERT INTO lease.totals (queue, name, label, count, sum_ms)
+        VALUES ('default', 'run', 'success', -1, -5), ('other', 'run', 'success', 9007199254740993, 7)`);
+      expect(await s.store.totals()).toEqual([
+        { queue: "default", name: "run", label: "success", count: 0, sum_ms: 0 },
+        { queue: "other", name: "run", label: "success", count: 0, sum_ms: 7 },
+      ]);
+    });
+
     test("totals of recoveries begin anew", async (s) => {
       await s.tamper("INSERT INTO lease.meta (name, value) VALUES ('recovery', '[')");
       expect(await s.store.recovery()).toBeNull();

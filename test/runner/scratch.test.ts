@@ -1,9 +1,9 @@
 /** A worker's own folder: beside the store, for us alone, and never somebody else's. */
 
-import { afterAll, describe, expect, test } from "bun:test";
+import { afterAll, afterEach, describe, expect, test } from "bun:test";
 import { chmodSync, existsSync, lstatSync, mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Scratch, removeScratch, scratchFolders } from "../../src/runner/scratch.ts";
+import { Scratch, othersWorkHere, removeScratch, scratchFolders } from "../../src/runner/scratch.ts";
 import { temporaryFolder } from "../leasing/fixture.ts";
 
 const home = temporaryFolder();
@@ -11,6 +11,26 @@ afterAll(() => rmSync(home, { recursive: true }));
 
 let stores = 0;
 const newStore = () => join(home, `${++stores}.db`);
+
+describe("a place that can't be looked at", () => {
+  const before = process.env["XDG_STATE_HOME"];
+  afterEach(() => {
+    if (before === undefined) delete process.env["XDG_STATE_HOME"];
+    else process.env["XDG_STATE_HOME"] = before;
+  });
+
+  test("is somebody else's, and no error: nothing of ours is in it", () => {
+    // Other users' folders are closed to all but root, who is stopped by this alone.
+    const circle = join(home, "circle");
+    symlinkSync(circle, circle);
+    process.env["XDG_STATE_HOME"] = circle;
+    expect(scratchFolders("postgres://db/jobs")).toEqual([]);
+    expect(othersWorkHere("postgres://db/jobs")).toBe(process.getuid?.() !== 0);
+    const scratch = new Scratch("postgres://db/jobs", "a-worker");
+    expect(existsSync(scratch.folder())).toBe(true);
+    scratch.remove();
+  });
+});
 
 describe("a scratch folder", () => {
   test("lies beside the store, for nobody but us, and goes with its worker", () => {

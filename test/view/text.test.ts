@@ -138,5 +138,7 @@ describe("the password of a store", () => {
     ["postgres://u:p@secret:x@host/db?schema=a@b", "postgres://u:…@host/db?schema=a@b"],
     ["postgres://u@host:5432/db", "postgres://u@host:5432/db"],
     ["/tmp/a:b@c.db", "/tmp/a:b@c.db"],
+    ["postgres://a@:s3cret@db.example/jobs", "postgres://a@:…@db.example/jobs"],
+    ["postgres://a@b:s3:c@ret@db.example/jobs", "postgres://a@b:…@db.example/jobs"],
   ])("is not shown: %s", (location, shown) => expect(withoutPassword(location)).toBe(shown));
 });

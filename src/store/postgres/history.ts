@@ -6,7 +6,7 @@
 import { HOUR_MS, HOURS_KEPT_MS, MINUTES_KEPT_MS, MINUTE_MS, startOf } from "../../core/history.ts";
 import type { HistoryPoint, QueueTotal } from "../../core/history.ts";
 import type { HistoryQuery } from "../queries.ts";
-import { FIGURE_COLUMNS, added, aggregated, toPoint } from "../shared/history.ts";
+import { FIGURE_COLUMNS, added, aggregated, toPoint, toTotal } from "../shared/history.ts";
 import type { Connection } from "./session/session.ts";
 import { SQL } from "./statements.ts";
 
@@ -104,5 +104,5 @@ const TOTALS = `SELECT queue, name, label, sum(count)::bigint AS count, sum(sum_
   ) AS totals GROUP BY queue, name, label ORDER BY queue COLLATE "C", name COLLATE "C", label COLLATE "C"`;
 
 export async function totals(db: Connection): Promise<QueueTotal[]> {
-  return (await db.query(TOTALS)) as unknown as QueueTotal[];
+  return (await db.query(TOTALS)).map(toTotal);
 }

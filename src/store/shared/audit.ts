@@ -219,8 +219,12 @@ const RULES: readonly Rule[] = [
 /** Everything that a store's history shows against the promises, one answer per promise. */
 export async function findBreaches(ask: Ask): Promise<Audited[]> {
   const found = new Map(RULES.map((rule) => [rule, [] as Broken[]]));
-  const [ends] = await ask(LAST_ID);
-  for (let from = Number(ends?.["first"] ?? 1); from <= Number(ends?.["last"] ?? 0); from += SPAN_JOBS) {
+  // From one that is there to the next: rows from elsewhere may stand anywhere among all numbers.
+  for (
+    let from = await nextId(ask, Number.MIN_SAFE_INTEGER);
+    from !== null;
+    from = await nextId(ask, from + SPAN_JOBS)
+  ) {
     for (const [rule, broken] of found) {
       if (broken.length > NAMED) continue;
       const rows = await ask(`${rule.find} LIMIT ${NAMED + 1}`, [from, from + SPAN_JOBS - 1]);
@@ -236,14 +240,20 @@ export async function findBreaches(ask: Ask): Promise<Audited[]> {
   ];
 }
 
-/** Rows that belong to no job lie before or behind them too. */
-const LAST_ID = `SELECT min(first) AS first, max(last) AS last FROM (${[
+const NEXT_ID = `SELECT min(id) AS id FROM (${[
   ["jobs", "id"],
   ...OWNED.map((table) => [table, "job_id"]),
   ["dependencies", "parent_id"],
 ]
-  .map(([table, column]) => `SELECT min(${column}) AS first, max(${column}) AS last FROM lease.${table}`)
+  .map(([table, column]) => `SELECT min(${column}) AS id FROM lease.${table} WHERE ${column} >= $1`)
   .join(" UNION ALL ")}) AS ids`;
+
+/** Null: there is none from there on. */
+async function nextId(ask: Ask, from: number): Promise<number | null> {
+  if (!Number.isSafeInteger(from)) return null;
+  const [row] = await ask(NEXT_ID, [from]);
+  return row?.["id"] === null || row === undefined ? null : Number(row["id"]);
+}
 
 function answer({ name, promise, caveat, explained_by }: Omit<Audited, "broken" | "more">, broken: Broken[]): Audited {
   const more = broken.length > NAMED;

@@ -1,8 +1,9 @@
 /** The figures of a queue's history, as both engines write and read them. */
 
-import type { HistoryPoint } from "../../core/history.ts";
+import type { HistoryPoint, QueueTotal } from "../../core/history.ts";
 import type { QueueCount } from "../../core/records.ts";
 import type { SqlRow } from "../../platform/platform.ts";
+import { RowTable, natural, string, wordOf } from "./cells.ts";
 import { bounded } from "./columns.ts";
 
 export type Figure = Exclude<keyof HistoryPoint, "at_ms" | "queue">;
@@ -55,3 +56,14 @@ export function toQueueCount(row: SqlRow): QueueCount {
   const { retrying, ...count } = row as unknown as Required<QueueCount>;
   return retrying > 0 ? { ...count, retrying } : count;
 }
+
+const TOTAL = new RowTable({
+  queue: string,
+  name: wordOf(["wait", "run", "end"], "wait"),
+  label: string,
+  count: natural,
+  sum_ms: natural,
+});
+
+/** What can't be counted is nothing: a monitor is told of counters, and these never fall. */
+export const toTotal = (row: SqlRow): QueueTotal => TOTAL.read(row).values;

@@ -18,7 +18,7 @@ import type { HistoryPoint, QueueTotal } from "../../core/history.ts";
 import { isFinished } from "../../core/job.ts";
 import type { HistoryQuery } from "../queries.ts";
 import { bounded } from "../shared/columns.ts";
-import { FIGURES, FIGURE_COLUMNS, added, aggregated, emptyPoint, toPoint } from "../shared/history.ts";
+import { FIGURES, FIGURE_COLUMNS, added, aggregated, emptyPoint, toPoint, toTotal } from "../shared/history.ts";
 import type { SettleRequest } from "../store.ts";
 import type { Database } from "./open.ts";
 
@@ -152,7 +152,7 @@ export function history(db: Database, query: HistoryQuery): HistoryPoint[] {
 }
 
 export function totals(db: Database): QueueTotal[] {
-  return db.sql("SELECT * FROM totals ORDER BY queue, name, label").all() as unknown as QueueTotal[];
+  return db.sql("SELECT * FROM totals ORDER BY queue, name, label").all().map(toTotal);
 }
 
 const OLDEST_MINUTE = `SELECT min(at_ms) AS at_ms FROM history WHERE span_ms = ${MINUTE_MS}`;

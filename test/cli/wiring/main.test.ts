@@ -39,6 +39,15 @@ describe("an error", () => {
     });
   });
 
+  test.each(["-_", "-f_", "-_=1", "--_"])(
+    "is one of usage also for flags that no shell program has: %s",
+    async (flag) => {
+      const { code, stderr } = await lease(`fail ${flag}`);
+      expect(code).toBe(2);
+      expect(stderr).toMatch(/^lease: unknown flag -+f?_/);
+    },
+  );
+
   test("stays one harmless line, whatever its message holds", async () => {
     const { code, stderr } = await lease("fail lost");
     expect({ code, stderr }).toEqual({ code: 4, stderr: "lease: the lease\\nis \\x1b[31mlost\n" });
