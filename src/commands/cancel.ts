@@ -23,7 +23,7 @@ export default command({
   repeat: ["status"],
   rest: "words",
   operands: "[ID…]",
-  operand_values: { completer: "ids" },
+  operand_values: { completer: "live_ids" },
   examples: [
     ["lease cancel 7 9-12", "these jobs"],
     ["lease cancel --task release-1.4 --reason 'wrong branch'", "all that wait or run for a task"],

@@ -48,7 +48,7 @@ export default command({
   repeat: LISTS,
   rest: "words",
   operands: "ID…",
-  operand_values: { completer: "ids" },
+  operand_values: { completer: "waiting_ids" },
   examples: [
     ["lease edit 7 --priority 10", "next in line"],
     ["lease edit 7 9-12 --queue slow --delay 1h", "elsewhere, and later"],

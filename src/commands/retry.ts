@@ -20,7 +20,7 @@ export default command({
   repeat: ["status"],
   rest: "words",
   operands: "[ID…]",
-  operand_values: { completer: "ids" },
+  operand_values: { completer: "finished_ids" },
   examples: [
     ["lease retry 7", "whatever its end was"],
     ["lease retry --queue mail", "all that failed in queue mail"],

@@ -36,7 +36,7 @@ export default command({
   },
   rest: "words",
   operands: "[ID…]",
-  operand_values: { completer: "ids" },
+  operand_values: { completer: "live_ids" },
   examples: [
     ["lease wait 7 && ./deploy.sh", "ends with the job's own exit code"],
     ["lease wait 7 9-12 --timeout 10m", "all of them, but not forever"],

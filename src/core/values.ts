@@ -15,8 +15,22 @@ import { once, type Made } from "./once.ts";
 import { DEFAULT_BACKOFF, type Backoff, type ExitRange } from "./retry.ts";
 
 /** Where the words come from that a shell can offer. `queues`, `tasks`, `ids`, `limits` and `schedules` are asked of the store. */
-export type Completer =
-  "none" | "files" | "folders" | "at_file" | "program" | "queues" | "tasks" | "ids" | "limits" | "schedules";
+/** Where names are asked of the store: jobs by id, also only those that have not ended, wait, or have ended. */
+export const NAME_SOURCES = [
+  "queues",
+  "tasks",
+  "keys",
+  "ids",
+  "live_ids",
+  "waiting_ids",
+  "finished_ids",
+  "limits",
+  "schedules",
+] as const;
+export type NameSource = (typeof NAME_SOURCES)[number];
+
+/** `at_file` is `@FILE`. */
+export type Completer = "none" | "files" | "folders" | "at_file" | "program" | NameSource;
 
 export interface Value<T> {
   /** How help calls it. */
@@ -103,7 +117,7 @@ export const LINE = kind(
 export const QUEUE = textValue("NAME", "queues");
 export const TASK = textValue("NAME", "tasks");
 export const NAME = textValue("NAME");
-export const KEY = textValue("KEY");
+export const KEY = textValue("KEY", "keys");
 export const TEXT = textValue("TEXT");
 export const FILE = textValue("FILE", "files");
 export const FOLDER = textValue("FOLDER", "folders");

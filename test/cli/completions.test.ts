@@ -19,6 +19,8 @@ async function prepared(): Promise<{ place: Place; env: Record<string, string> }
   await place.enqueue("-q", "mail", "-t", "nightly", "--", "./send.sh", "bob");
   await place.enqueue("-q", "my queue", "--", "true");
   await place.enqueue("-q", "a:b", "--", "true");
+  await place.enqueue("-q", "mail", "-k", "release-7", "--", "true");
+  await place.lease("cancel", "4");
   for (const shell of ["bash", "zsh", "fish"]) {
     const { stdout } = await place.lease("completions", shell);
     writeFileSync(join(place.folder, `lease.${shell}`), stdout);
@@ -118,6 +120,18 @@ const LINES: readonly (readonly [string, string])[] = [
   ["lease pause mail a", "lease pause mail a:b "],
   ["lease cancel --task ni", "lease cancel --task nightly "],
   ["lease logs -f 3", "lease logs -f 3 "],
+  // Job 4 is over.
+  ["lease logs 4", "lease logs 4 "],
+  ["lease cancel 3", "lease cancel 3 "],
+  ["lease cancel 4", "lease cancel 4"],
+  ["lease kill 4", "lease kill 4"],
+  ["lease edit 4", "lease edit 4"],
+  ["lease retry ", "lease retry 4 "],
+  ["lease inspect jobs --key re", "lease inspect jobs --key release-7 "],
+  ["lease run -k rel", "lease run -k release-7 "],
+  ["lease inspect jobs --status compl", "lease inspect jobs --status completed "],
+  ["lease inspect jobs --status failed,compl", "lease inspect jobs --status failed,completed "],
+  ["lease inspect jobs --status=failed,running,compl", "lease inspect jobs --status=failed,running,completed "],
   ["lease --config lett", "lease --config letter.txt "],
   ["lease --store=/none.db pause ma", "lease --store=/none.db pause ma"],
   ["lease --store /none.db pause ma", "lease --store /none.db pause ma"],
@@ -225,6 +239,12 @@ describe("what bash offers", () => {
     expect((await offered("lease", name, "-")).toSorted()).toEqual(expected.toSorted());
   });
 
+  test("behind a comma is every state, and what stands before it stays", async () => {
+    const offers = await offered("lease", "inspect", "jobs", "--status", "failed,");
+    expect(offers).toContain("failed,running");
+    expect(offers.every((offer) => offer.startsWith("failed,"))).toBe(true);
+  });
+
   test("is all names where nothing is typed yet", async () => {
     expect(await offered("lease", "pause", "")).toEqual(["a:b", "mail", "my\\ queue"]);
     expect(await offered("lease", "inspect", "")).toEqual(expect.arrayContaining(["3", "2", "1"]));
@@ -240,7 +260,12 @@ describe("the names that a script asks for", () => {
     const { place } = await prepared();
     expect((await ask(place, "queues")).stdout).toBe("a:b\nmail\nmy queue\n");
     expect((await ask(place, "tasks")).stdout).toBe("nightly\n");
-    expect((await ask(place, "ids")).stdout).toBe("3\tpending true\n2\tpending true\n1\tpending ./send.sh bob\n");
+    expect((await ask(place, "ids")).stdout).toBe(
+      "4\tcancelled true\n3\tpending true\n2\tpending true\n1\tpending ./send.sh bob\n",
+    );
+    expect((await ask(place, "live_ids")).stdout).toBe("3\tpending true\n2\tpending true\n1\tpending ./send.sh bob\n");
+    expect((await ask(place, "finished_ids")).stdout).toBe("4\tcancelled true\n");
+    expect((await ask(place, "keys")).stdout).toBe("release-7\n");
     // Also where only the settings file says which store that is.
     const config = join(place.folder, "named.toml");
     writeFileSync(config, 'store = "lease.db"', { mode: 0o600 });

@@ -3,6 +3,7 @@
  * does; the two tables in it, flags of a command and what a flag or a command's words take, are written from the model.
  */
 
+import { NAME_SOURCES } from "../../core/values.ts";
 import { filledIn, singleQuoted as quoted, type Model } from "./model.ts";
 
 export function bashScript({ commands, front }: Model): string {
@@ -15,13 +16,15 @@ export function bashScript({ commands, front }: Model): string {
     [...options, { names: [""], value: operand }].flatMap(({ names, value }) => {
       if (value === null) return [];
       const patterns = names.map((flag) => quoted(`${name} ${flag}`));
-      return [`    ${patterns.join("|")}) kind=${value.completer} fixed=${quoted(value.words.join(" "))} ;;`];
+      const kind = value.list === true ? "list" : value.completer;
+      return [`    ${patterns.join("|")}) kind=${kind} fixed=${quoted(value.words.join(" "))} ;;`];
     }),
   );
   return filledIn(TEMPLATE, {
     COMMANDS: quoted(commands.map(({ name }) => name).join(" ")),
     FLAGS: flags.join("\n"),
     VALUES: values.join("\n"),
+    SOURCES: NAME_SOURCES.join("|"),
   });
 }
 
@@ -69,9 +72,11 @@ _lease_files() {
 # Completes cur by kind and fixed.
 _lease_values() {
   local word
+  # What stands before the last comma is there already.
+  if [[ $kind == list && $cur == *,* ]]; then prefix+=$\{cur%,*}, cur=$\{cur##*,}; fi
   for word in $fixed; do [[ $word == "$cur"* ]] && COMPREPLY+=("$prefix$word"); done
   case $kind in
-    queues|tasks|ids|limits|schedules) _lease_offer < <("$program" completions --query "$kind" $\{where[@]+"$\{where[@]}"} 2>/dev/null) ;;
+    @SOURCES@) _lease_offer < <("$program" completions --query "$kind" $\{where[@]+"$\{where[@]}"} 2>/dev/null) ;;
     files) _lease_files -f ;;
     folders) _lease_files -d ;;
     at_file) [[ $cur == @* ]] && { prefix+=@ cur=$\{cur#@}; _lease_files -f; } ;;

@@ -2,7 +2,8 @@
 
 import { LeaseError } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
-import { shownState } from "../../core/job.ts";
+import { shownState, type ShownState } from "../../core/job.ts";
+import { NAME_SOURCES, type NameSource } from "../../core/values.ts";
 import type { Store } from "../../store/store.ts";
 import { commandText, truncate, visible } from "../../view/text.ts";
 import { command } from "../../cli/command.ts";
@@ -10,7 +11,7 @@ import { withStore, type Io, type StoreArgs } from "../../cli/io.ts";
 import { loadConfig } from "../../cli/settings.ts";
 import { bashScript } from "./bash.ts";
 import { fishScript } from "./fish.ts";
-import { completionModel, SOURCES, type NameSource } from "./model.ts";
+import { completionModel } from "./model.ts";
 import { zshScript } from "./zsh.ts";
 
 const SCRIPTS = { bash: bashScript, zsh: zshScript, fish: fishScript } as const;
@@ -29,7 +30,7 @@ export default command({
   args: {
     query: {
       type: "enum",
-      options: SOURCES,
+      options: NAME_SOURCES,
       description: "Print names from the store instead, for such a script",
       hidden: true,
     },
@@ -80,17 +81,27 @@ const ASK: Readonly<Record<NameSource, (store: Store) => Promise<string[]>>> = {
     const served = workers.flatMap(({ queues }) => queues ?? []);
     return distinct([...counts.map(({ queue }) => queue), ...paused, ...served]);
   },
-  tasks: async (store) => {
-    const jobs = await store.list({ limit: LOOKED_AT, newest_first: true });
-    return distinct(jobs.flatMap(({ task }) => task ?? []));
-  },
+  tasks: async (store) => distinct((await newest(store)).flatMap(({ task }) => task ?? [])),
+  keys: async (store) => distinct((await newest(store)).flatMap(({ key }) => key ?? [])),
   schedules: async (store) => distinct((await store.schedules()).map(({ name }) => name)),
   limits: async (store) => distinct((await store.limits()).map(({ name }) => name)),
-  ids: async (store) => {
-    const jobs = await store.list({ limit: MOST_IDS, newest_first: true });
-    return jobs.map((job) => `${job.id}\t${shownState(job)} ${truncate(visible(commandText(job)), WIDEST)}`);
-  },
+  ids: (store) => jobNames(store, null),
+  live_ids: (store) => jobNames(store, [...WAITING, "running", "cancelling"]),
+  waiting_ids: (store) => jobNames(store, WAITING),
+  finished_ids: (store) => jobNames(store, ["completed", "failed", "cancelled"]),
 };
+
+const WAITING: readonly ShownState[] = ["pending", "scheduled", "retrying", "blocked"];
+
+function newest(store: Store) {
+  return store.list({ limit: LOOKED_AT, newest_first: true });
+}
+
+/** `states` null: any. */
+async function jobNames(store: Store, states: readonly ShownState[] | null): Promise<string[]> {
+  const jobs = await store.list({ ...(states === null ? {} : { states }), limit: MOST_IDS, newest_first: true });
+  return jobs.map((job) => `${job.id}\t${shownState(job)} ${truncate(visible(commandText(job)), WIDEST)}`);
+}
 
 function distinct(names: readonly string[]): string[] {
   return [...new Set(names)].filter((name) => visible(name) === name).toSorted();

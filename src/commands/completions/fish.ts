@@ -1,6 +1,6 @@
 /** Completion for fish: one `complete` line per command and flag, each with its description. */
 
-import { filledIn, type Model, type Option, type Values } from "./model.ts";
+import { filledIn, sourceOf, type Model, type Option, type Values } from "./model.ts";
 
 export function fishScript({ commands, front }: Model): string {
   const valued = front.filter(({ value }) => value !== null).map(({ long }) => long);
@@ -34,17 +34,18 @@ const FOUND = {
   folders: "(__fish_complete_directories)",
   at_file: "(__lease_at_file)",
   program: "",
-  queues: "(__lease_ask queues)",
-  tasks: "(__lease_ask tasks)",
-  ids: "(__lease_ask ids)",
-  limits: "(__lease_ask limits)",
-  schedules: "(__lease_ask schedules)",
 } as const;
 
+function foundBy(completer: Values["completer"]): string {
+  const source = sourceOf(completer);
+  return source === null ? FOUND[completer as keyof typeof FOUND] : `(__lease_ask ${source})`;
+}
+
 /** `-f`: no files beside it. */
-function argumentsText({ words, completer }: Values): string {
+function argumentsText({ words, completer, list = false }: Values): string {
   if (completer === "files") return "-F";
-  const found = [...words, FOUND[completer]].filter((text) => text !== "").join(" ");
+  if (list) return `-f -a ${quoted(`(__lease_list ${words.join(" ")})`)}`;
+  const found = [...words, foundBy(completer)].filter((text) => text !== "").join(" ");
   return found === "" ? "-f" : `-f -a ${quoted(found)}`;
 }
 
@@ -87,6 +88,12 @@ function __lease_ask
         end
     end
     command $words[1] completions --query $argv[1] $where 2>/dev/null
+end
+
+# Several of these words with commas between: behind what stands before the last comma.
+function __lease_list
+    set -l typed (string replace -r -- '^--?[a-z-]+=' '' (commandline -ct))
+    printf '%s\n' (string replace -r -- '[^,]*$' '' $typed)$argv
 end
 
 function __lease_at_file

@@ -5,14 +5,10 @@
 
 import type { AnyCommand, Commands } from "../../cli/command.ts";
 import { aliasesOf, flagName, FRONT_FLAGS, type FlagDef } from "../../cli/flags.ts";
-import type { Value } from "../../core/values.ts";
+import { NAME_SOURCES, type Completer, type NameSource, type Value } from "../../core/values.ts";
 
-/** Where names are asked of the store. */
-export const SOURCES = ["queues", "tasks", "ids", "limits", "schedules"] as const;
-export type NameSource = (typeof SOURCES)[number];
-
-/** What may stand in one place: these words, and what the completer finds; `at_file` is `@FILE`. */
-export type Values = Pick<Value<unknown>, "words" | "completer">;
+/** What may stand in one place: these words, and what the completer finds; `list`: several words with commas between. */
+export type Values = Pick<Value<unknown>, "words" | "completer"> & { list?: boolean };
 
 export interface Option {
   /** `--queue`. */
@@ -67,17 +63,22 @@ function optionsOf(key: string, flag: FlagDef, repeatable: boolean): Option[] {
   const long = `--${flagName(key)}`;
   const short = aliasesOf(flag).find((alias) => alias.length === 1);
   const names = short === undefined ? [long] : [long, `-${short}`];
-  const option = { long, names, description: flag.description ?? "", repeatable, value: valuesOf(flag) };
+  const option = { long, names, description: flag.description ?? "", repeatable, value: valuesOf(flag, repeatable) };
   if (flag.type !== "boolean" || flag.negativeDescription === undefined) return [option];
   const no = `--no-${flagName(key)}`;
   const negative = { ...option, long: no, names: [no], description: flag.negativeDescription };
   return flag.default === true ? [negative] : [option, negative];
 }
 
-function valuesOf(flag: FlagDef): Option["value"] {
+function valuesOf(flag: FlagDef, repeatable: boolean): Option["value"] {
   if (flag.type === "boolean") return null;
   if (flag.type === "string") return flag.value;
-  return { words: flag.options, completer: "none", hint: flag.valueHint ?? "VALUE" };
+  return { words: flag.options, completer: "none", list: repeatable, hint: flag.valueHint ?? "VALUE" };
+}
+
+/** Its source, if the completer asks the store; null: it does not. */
+export function sourceOf(completer: Completer): NameSource | null {
+  return NAME_SOURCES.find((source) => source === completer) ?? null;
 }
 
 /** In single quotes, for bash and zsh. */

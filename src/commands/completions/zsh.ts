@@ -1,6 +1,6 @@
 /** Completion for zsh: one `_arguments` call per command, with the description of every flag. */
 
-import { filledIn, singleQuoted as quoted, type Model, type Option, type Values } from "./model.ts";
+import { filledIn, singleQuoted as quoted, sourceOf, type Model, type Option, type Values } from "./model.ts";
 
 export function zshScript({ commands, front }: Model): string {
   const described = commands.map(({ name, description }) => `    ${quoted(`${name}:${description}`)}`);
@@ -39,18 +39,19 @@ const ACTIONS = {
   folders: "_files -/",
   at_file: "_lease_at_file",
   program: "_command_names -e",
-  // With a space before them they are called with just these words.
-  queues: " _lease_ask queues",
-  tasks: " _lease_ask tasks",
-  ids: " _lease_ask ids",
-  limits: " _lease_ask limits",
-  schedules: " _lease_ask schedules",
 } as const;
 
-function actionOf({ words, completer }: Values): string {
-  if (words.length === 0) return ACTIONS[completer];
+/** With a space before it it is called with just these words. */
+function foundBy(completer: Values["completer"]): string {
+  const source = sourceOf(completer);
+  return source === null ? ACTIONS[completer as keyof typeof ACTIONS] : ` _lease_ask ${source}`;
+}
+
+function actionOf({ words, completer, list = false }: Values): string {
+  if (words.length === 0) return foundBy(completer);
+  if (list) return ` _lease_list ${words.join(" ")}`;
   if (completer === "none") return `(${words.join(" ")})`;
-  return `{ compadd -- ${words.join(" ")}; ${ACTIONS[completer]} }`;
+  return `{ compadd -- ${words.join(" ")}; ${foundBy(completer)} }`;
 }
 
 function escaped(text: string): string {
@@ -78,6 +79,12 @@ _lease_ask() {
     described+=("$\{line/$'\t'/  }")
   done
   (( $#names )) && compadd -V $kind -d described -a names
+}
+
+# Several of these words with commas between.
+_lease_list() {
+  compset -P '*,'
+  compadd -- "$@"
 }
 
 _lease_at_file() {
