@@ -97,7 +97,7 @@ main() {
     *:"$prefix/bin":*) ;;
     *) say "lease: $prefix/bin is not on your PATH: add it in your shell's profile" ;;
   esac
-  case $target in darwin-*) say "lease: macOS is a preview, see docs/platforms.md" ;; esac
+  case $target in darwin-*) say "lease: macOS is a preview, see docs/install.md" ;; esac
   say "lease: try: lease enqueue -- echo hello && lease worker --until-empty"
 }
 

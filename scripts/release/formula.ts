@@ -43,7 +43,7 @@ export function formula(version: string, digests: ReadonlyMap<string, string>): 
 
   def caveats
     on_macos do
-      "lease on macOS is a preview: see docs/platforms.md."
+      "lease on macOS is a preview: see docs/install.md."
     end
   end
 

@@ -8,6 +8,7 @@
  * look like success.
  */
 
+import process from "node:process";
 import { defineCommand, runCommand, type CommandDef, type SubCommandsDef } from "citty";
 import { LeaseError } from "../core/errors.ts";
 import { nearest } from "../core/nearest.ts";
@@ -28,6 +29,7 @@ const VERBOSE = /^(?:--verbose|-[fhv]*v[fhv]*)$/;
 /** `answer`: what the quick enqueue of this line has come to; null when it has done nothing. */
 export async function runLine(words: readonly string[], answer: QuickAnswer | null): Promise<number> {
   try {
+    if (process.platform !== "linux") (await import("../platform/system.ts")).refuseSystem(process.platform);
     if (answer === null) return await dispatch(words, COMMANDS, processIo);
     if ("message" in answer) return await report(new LeaseError(answer.code, answer.message), words, processIo);
     processIo.stdout(answer.text);

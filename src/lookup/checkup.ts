@@ -14,6 +14,7 @@ import { plans } from "./plans_checkup.ts";
 import { quote } from "../view/text.ts";
 import { workerState } from "../view/workers.ts";
 import { VERSION } from "../platform/build_info.ts";
+import { previewHere } from "../platform/system.ts";
 
 const MOST_LEASES = 1_000;
 /** A sweep's usual grace and the time to the next: what waits longer waits for a sweep that does not come. */
@@ -37,6 +38,7 @@ export async function checkup(store: Store, store_url: string, wall_ms: number):
   const alive = present.filter((worker) => !dead.includes(worker));
   return [
     clock({ now_ms, wall_ms, latest_ms, workers: alive }),
+    ...preview(),
     fence(),
     staleLeases(expired, now_ms),
     ...strangers(expired, new LeftoverSearch(await store.storeId(), store_url)),
@@ -50,6 +52,12 @@ export async function checkup(store: Store, store_url: string, wall_ms: number):
 export function fenceInForce(): keyof typeof FENCE_TEXTS {
   if (hasCgroups()) return "cgroup";
   return platform.processCalls() === null ? "group" : "tree";
+}
+
+function preview(): Finding[] {
+  const value = previewHere();
+  if (value === null) return [];
+  return [{ name: "system", level: "warn", value, advice: "try it, and keep what must not be lost on Linux" }];
 }
 
 function fence(): Finding {

@@ -4,6 +4,7 @@ import { constants, Database } from "bun:sqlite";
 import { processCalls } from "./bun_processes.ts";
 import process from "node:process";
 import { quickFiles } from "./libc.ts";
+import { macProcesses } from "./mac.ts";
 import type * as Spawning from "./bun_spawn.ts";
 import type { Platform, SqlRow, SqlValue } from "./platform.ts";
 
@@ -18,6 +19,7 @@ export const platform: Platform = {
   variable: (name) => process.env[name],
   quickFiles,
   processCalls,
+  macProcesses,
   children,
 
   keeps_log: true,

@@ -42,6 +42,8 @@ export const platform: Platform = {
   quickFiles: () => null,
   // Calling the C library would take a permission of its own.
   processCalls: () => null,
+  // Nothing is proven about processes of a Mac then: lease and grace decide.
+  macProcesses: () => null,
   datagrams: () => Promise.resolve(null),
   children: new Set(),
 

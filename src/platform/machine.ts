@@ -5,12 +5,17 @@
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { constants, hostname } from "node:os";
 import process from "node:process";
+import { platform } from "#platform";
 import type { MachineTime } from "../core/clock.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 
 export const host = hostname();
 
+/** Where there is no /proc; see mac.ts. */
+const mac = () => (process.platform === "darwin" ? platform.macProcesses() : null);
+
 function machineBoot(): string {
+  if (process.platform === "darwin") return mac()?.bootSession() ?? UNKNOWN;
   return readOrNull("/proc/sys/kernel/random/boot_id")?.trim() ?? UNKNOWN;
 }
 
@@ -23,16 +28,17 @@ let boot_id: string | undefined;
  * because the start of a process is another number in each.
  */
 export function bootId(): string {
-  boot_id ??= [machineBoot(), namespace("pid"), readOrNull("/etc/machine-id")?.trim() ?? "", namespace("time")].join(
-    "/",
-  );
+  if (boot_id !== undefined) return boot_id;
+  const machine = mac()?.machine() ?? readOrNull("/etc/machine-id")?.trim() ?? "";
+  boot_id = [machineBoot(), namespace("pid"), machine, namespace("time")].join("/");
   return boot_id;
 }
 
 const UNKNOWN = "unknown";
 
-/** Empty where it can't be known. */
+/** Empty where it can't be known. A Mac has but one of each. */
 function namespace(kind: "pid" | "time"): string {
+  if (process.platform === "darwin") return mac() === null ? "" : "mac";
   return readlinkOrNull(`/proc/self/ns/${kind}`) ?? "";
 }
 
@@ -50,6 +56,8 @@ function surroundings(id: string): Surroundings {
 
 /** What processes of one machine can compare to notice that its clock was set, or that it slept. */
 export function machineTime(): MachineTime {
+  const found = mac();
+  if (found) return { boot_id: machineBoot(), uptime_ms: found.uptime_ms(), suspends: found.woken_at_s() };
   return {
     boot_id: machineBoot(),
     uptime_ms: Math.round(Number(readOrNull("/proc/uptime")?.split(" ")[0] ?? Number.NaN) * 1_000),
@@ -61,7 +69,7 @@ export interface ProcessStat {
   parent: number;
   group: number;
   session: number;
-  /** In clock ticks since boot. */
+  /** In clock ticks since boot; on a Mac, by the clock as it was then. */
   started: number;
 }
 
@@ -75,6 +83,7 @@ function procIsOurs(): boolean {
 
 /** What the kernel tells of a process; null when there is none, or when it does not tell us. */
 function processStat(pid: number | string): (ProcessStat & { zombie: boolean }) | null {
+  if (process.platform === "darwin") return mac()?.process(Number(pid)) ?? null;
   const stat = procIsOurs() ? readOrNull(`/proc/${pid}/stat`) : null;
   if (stat === null) return null;
   // The command name, second field, may itself contain spaces and brackets: count from behind its last bracket.
@@ -143,18 +152,21 @@ export function processGroup(pid: number): number | null {
 /** The environment of every process that this user may look into, as `NAME=value` texts. */
 export function* environments(): Generator<{ pid: number; environment: readonly string[] }> {
   for (const pid of livingProcesses() ?? []) {
-    const environment = readOrNull(`/proc/${pid}/environ`);
-    if (environment !== null && environment !== "") yield { pid, environment: environment.split("\0") };
+    const environment = environmentOf(pid);
+    if (environment !== null && environment[0] !== "") yield { pid, environment };
   }
 }
 
 /** Of one process; null when we may not look into it. */
 export function environmentOf(pid: number): readonly string[] | null {
+  if (process.platform === "darwin") return mac()?.environment(pid) ?? null;
   return readOrNull(`/proc/${pid}/environ`)?.split("\0") ?? null;
 }
 
 /** Those that a process started, or that were given to it when theirs ended. Whatever thread did it, it is the first. */
 export function childrenOf(pid: number): number[] {
+  const found = mac();
+  if (found) return found.pids()?.filter((other) => found.process(other)?.parent === pid) ?? [];
   const text = procIsOurs() ? readOrNull(`/proc/${pid}/task/${pid}/children`) : null;
   return (
     text
@@ -166,12 +178,15 @@ export function childrenOf(pid: number): number[] {
 
 /** Since boot, in hundredths of a second, as the start of a process is counted. */
 export function uptime_cs(): number {
+  const found = mac();
+  if (found) return Math.round(found.uptime_ms() / 10);
   const [seconds = "0"] = (readOrNull("/proc/uptime") ?? "").split(" ");
   return Math.round(Number(seconds) * 100);
 }
 
 /** Whoever started it, whatever it may do by now; null when that can't be known. */
 export function userOf(pid: number): number | null {
+  if (process.platform === "darwin") return mac()?.process(pid)?.user ?? null;
   const real = /^Uid:\s+(\d+)/m.exec(readOrNull(`/proc/${pid}/status`) ?? "")?.[1];
   return real === undefined ? null : Number(real);
 }
@@ -179,11 +194,12 @@ export function userOf(pid: number): number | null {
 /** What it is called by and what it is doing, for people: `sleep (pid 77)`. */
 export function processText(pid: number): string {
   const stat = readOrNull(`/proc/${pid}/stat`) ?? "";
-  const name = stat.slice(stat.indexOf("(") + 1, stat.lastIndexOf(")"));
+  const name = mac()?.process(pid)?.name ?? stat.slice(stat.indexOf("(") + 1, stat.lastIndexOf(")"));
   return `${name === "" ? "a process" : name} (pid ${pid})`;
 }
 
 export function livingProcesses(): number[] | null {
+  if (process.platform === "darwin") return mac()?.pids() ?? null;
   const names = orNull(() => readdirSync("/proc"));
   return names?.filter((name) => /^\d+$/.test(name)).map(Number) ?? null;
 }
@@ -214,6 +230,8 @@ const TICK_MS = 10;
 
 /** How long a process has been running, by the clock that nobody can set; null when it is gone or can't be known. */
 export function runningFor_ms(identity: ProcessIdentity): number | null {
+  // There it began at a time of the wall.
+  if (mac() !== null) return isProvenAlive(identity) ? Date.now() - identity.pid_started * TICK_MS : null;
   const uptime_s = Number.parseFloat(readOrNull("/proc/uptime") ?? "");
   if (Number.isNaN(uptime_s) || !isProvenAlive(identity)) return null;
   return uptime_s * 1_000 - identity.pid_started * TICK_MS;

@@ -120,6 +120,35 @@ export interface ProcessCalls {
   reap(pid: number): boolean;
 }
 
+/** What macOS tells of a process. */
+export interface MacProcess {
+  parent: number;
+  group: number;
+  session: number;
+  /** In hundredths of a second; two of the same number never have the same. */
+  started: number;
+  zombie: boolean;
+  /** Whoever started it. */
+  user: number;
+  name: string;
+}
+
+/** See mac.ts; null on other systems, which have /proc. */
+export interface MacProcesses {
+  /** Another after every boot; null when it is not told. */
+  bootSession(): string | null;
+  /** Of no two machines; empty when it is not told. */
+  machine(): string;
+  process(pid: number): MacProcess | null;
+  pids(): number[] | null;
+  /** `NAME=value` texts; null of one that we may not look into. */
+  environment(pid: number): string[] | null;
+  /** Since boot, sleep included. */
+  uptime_ms(): number;
+  /** When it last woke up. */
+  woken_at_s(): number;
+}
+
 /** Where a request comes from. */
 export interface Peer {
   address: string;
@@ -150,6 +179,7 @@ export interface Platform {
   variable(name: string): string | undefined;
   quickFiles(): QuickFiles | null;
   processCalls(): ProcessCalls | null;
+  macProcesses(): MacProcesses | null;
   /** What `spawn` started and waits for. */
   readonly children: ReadonlySet<number>;
   openSqlite(path: string): SqlDatabase;

@@ -102,6 +102,9 @@ interface Confirmed {
 }
 
 export class Enforcer {
+  /** Its shell reads /proc. */
+  static readonly possible = process.platform === "linux";
+
   readonly #scratch: Scratch;
   readonly #worker: ProcessIdentity;
   readonly #files = new Map<string, Confirmed>();
@@ -115,9 +118,10 @@ export class Enforcer {
 
   /**
    * From now on, or again: unless this is told once more, the culprit dies in so many milliseconds. False when it can't
-   * be seen to: there is no shell, or no room for its file.
+   * be seen to: there is no shell, no /proc for it, or no room for its file.
    */
   confirm(name: string, culprit: Culprit, left_ms: number): boolean {
+    if (!Enforcer.possible) return false;
     try {
       const folder = this.#folder();
       this.#write(join(folder, name), name, culprit, uptime_cs() + Math.floor(left_ms / 10));

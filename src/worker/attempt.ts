@@ -24,7 +24,7 @@ import { SilenceWatch } from "../leasing/silence_watch.ts";
 import { bootId, identify } from "../platform/machine.ts";
 import type { SpawnOptions, Stream } from "../platform/platform.ts";
 import { leftoverName } from "../recovery/leftovers.ts";
-import type { Culprit } from "../runner/enforcer.ts";
+import { Enforcer, type Culprit } from "../runner/enforcer.ts";
 import type { Fence } from "../runner/fence.ts";
 import { LogCapture } from "../runner/log/capture.ts";
 import { LogFile } from "../runner/log/file.ts";
@@ -349,7 +349,8 @@ export class Attempt {
     const { enforcer } = this.#owner;
     const name = leftoverName(this.#owner.store_id, lease.job.id, lease.token);
     const confirm = () => enforcer.confirm(name, culprit, lease.remaining() - fenceMargin(lease.lease_ms) / 2);
-    if (!confirm())
+    // Where it is never possible `lease doctor` says so once, not every job.
+    if (!confirm() && Enforcer.possible)
       this.#voice.say("warn", "nobody could stop it if this worker were frozen: there is no /bin/sh, or no room");
     lease.onExtended = confirm;
     this.#cancelTimers.push(() => {

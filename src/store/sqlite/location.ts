@@ -211,7 +211,9 @@ export function fileSystemName(folder: string): { name: string; network: boolean
 /** The type of the mount that holds `folder`, for example `fuse.sshfs`. */
 function mountKind(folder: string): string {
   let best = { length: -1, kind: "fuse" };
-  for (const line of fs.readFileSync("/proc/self/mounts", "utf8").split("\n")) {
+  const mounts = orNull(() => fs.readFileSync("/proc/self/mounts", "utf8"));
+  if (mounts === null) return "unknown";
+  for (const line of mounts.split("\n")) {
     const [, mount = "", kind = "fuse"] = line.split(" ");
     const holds = folder === mount || folder.startsWith(mount.endsWith("/") ? mount : `${mount}/`);
     if (holds && mount.length > best.length) best = { length: mount.length, kind };
