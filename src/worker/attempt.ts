@@ -349,7 +349,6 @@ export class Attempt {
     const { enforcer } = this.#owner;
     const name = leftoverName(this.#owner.store_id, lease.job.id, lease.token);
     const confirm = () => enforcer.confirm(name, culprit, lease.remaining() - fenceMargin(lease.lease_ms) / 2);
-    // Where it is never possible `lease doctor` says so once, not every job.
     if (!confirm() && Enforcer.possible)
       this.#voice.say("warn", "nobody could stop it if this worker were frozen: there is no /bin/sh, or no room");
     lease.onExtended = confirm;

@@ -1,0 +1,89 @@
+/** The files around a release that other programs read: the action, workflows, the image, the scripts. */
+
+import { describe, expect, test } from "bun:test";
+import { existsSync, mkdirSync, readFileSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
+import { LEASE, ROOT, run, usePlaces } from "../cli/lease.ts";
+
+const newPlace = usePlaces();
+const text = (path: string) => readFileSync(join(ROOT, path), "utf8");
+
+describe("lease-run, the action", () => {
+  const action = Bun.YAML.parse(text("lease-run/action.yml")) as {
+    inputs: Record<string, { required?: boolean; default?: string }>;
+    runs: { steps: { env: Record<string, string>; run: string }[] };
+  };
+
+  test("hands every input on as a variable, and none into its script", () => {
+    const [step] = action.runs.steps;
+    const handed = Object.values(step?.env ?? {}).map((value) => /inputs\.(\w+)/.exec(value)?.[1] ?? "");
+    expect(handed.toSorted()).toEqual(Object.keys(action.inputs).toSorted());
+    expect(step?.run).toBe('"$GITHUB_ACTION_PATH/run.sh"');
+  });
+
+  test("runs the line once per key, and ends with its exit code", async () => {
+    const place = newPlace();
+    const bin = join(place.folder, "bin");
+    mkdirSync(bin);
+    symlinkSync(LEASE, join(bin, "lease"));
+    const step = (line: string, key: string) =>
+      run([join(ROOT, "lease-run/run.sh")], {
+        cwd: place.folder,
+        env: {
+          PATH: `${bin}:${process.env["PATH"]}`,
+          LEASE_STORE: place.store,
+          LEASE_VERSION: "",
+          LEASE_RUN_LINE: line,
+          LEASE_RUN_KEY: key,
+          LEASE_RUN_LEASE: "10m",
+          LEASE_RUN_RETRIES: "0",
+          LEASE_RUN_ARGS: "--task ci --beat timer",
+        },
+      });
+    const line = `echo "it's $$" | tee -a runs; env | grep -c ^LEASE_RUN_`;
+    const first = await step(`${line}; true`, "a b");
+    expect(first).toMatchObject({ code: 0, stdout: expect.stringMatching(/^it's \d+\n0\n$/) });
+    // From its record: it did not run again.
+    expect(await step(`${line}; true`, "a b")).toMatchObject({ code: 0, stdout: first.stdout });
+    expect(readFileSync(join(place.folder, "runs"), "utf8").split("\n")).toHaveLength(2);
+    expect((await step("exit 9", "other")).code).toBe(9);
+  });
+});
+
+describe("workflows", () => {
+  test.each(["test.yml", "release.yml"])("%s can be read, and names scripts that there are", (name) => {
+    const source = text(`.github/workflows/${name}`);
+    expect(Bun.YAML.parse(source)).toMatchObject({ jobs: expect.anything() });
+    const named = source.match(/(?<=\s|\.\/)(?:scripts\/[\w./]+|\.ci\/run)\b/g) ?? [];
+    expect(named.length).toBeGreaterThan(0);
+    expect(named.filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);
+  });
+});
+
+describe("the image", () => {
+  const steps = text("Dockerfile")
+    .replaceAll(/^#.*\n/gm, "")
+    .replaceAll("\\\n", " ")
+    .split("\n")
+    .filter((line) => line !== "");
+
+  test("has steps that docker knows, ends as nobody, and keeps its store in a folder", () => {
+    const known = /^(?:FROM|ARG|COPY|RUN|ENV|VOLUME|USER|STOPSIGNAL|ENTRYPOINT|CMD) /;
+    expect(steps.filter((step) => !known.test(step))).toEqual([]);
+    expect(steps.findLast((step) => step.startsWith("USER"))).toBe("USER 65532:65532");
+    expect(steps).toContain("VOLUME /var/lib/lease");
+    expect(steps).toContain("ENV LEASE_STORE=/var/lib/lease/lease.db");
+  });
+
+  test("takes only an archive whose digest is right", async () => {
+    const script = steps.find((step) => step.startsWith("RUN "))?.slice(4) ?? "";
+    expect(script).toContain("sha256sum --check --strict");
+    expect((await run(["sh", "-n", "-c", script])).stderr).toBe("");
+  });
+});
+
+test.if(Bun.which("shellcheck") !== null)("shellcheck has nothing to say about the shell scripts", async () => {
+  const scripts = ["install.sh", "lease-run/run.sh", "scripts/smoke_arm64.sh", "scripts/quickstart.sh"];
+  const { stdout } = await run(["shellcheck", "-e", "SC1091,SC2016", ...scripts], { cwd: ROOT });
+  expect(stdout).toBe("");
+});
