@@ -93,7 +93,7 @@ export function isDiscarded(fd: 1 | 2): boolean {
   }
 }
 
-type ColorChoice = (typeof COLOR_CHOICES)[number];
+export type ColorChoice = (typeof COLOR_CHOICES)[number];
 
 /** Whether to colour: what the user says, else NO_COLOR, else whether somebody is looking. */
 export function wantsColor(choice: ColorChoice, { env, is_tty }: Pick<Io, "env" | "is_tty">): boolean {

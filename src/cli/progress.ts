@@ -1,6 +1,6 @@
 /** How far something is, on one line of stderr: redrawn in place on a terminal, printed now and then elsewhere. */
 
-import { isTerminal } from "./io.ts";
+import { isTerminal, wantsColor, type ColorChoice, type Io } from "./io.ts";
 import { logStream } from "./log_stream.ts";
 import process from "node:process";
 import { progressLine, type WorkProgress } from "../view/progress.ts";
@@ -11,7 +11,7 @@ const REDRAW_MS = 250;
 const PLAIN_EVERY_MS = 10_000;
 /** Of a terminal that does not tell. */
 const USUAL_COLUMNS = 80;
-const ERASE_LINE = "\r\u001b[2K";
+export const ERASE_LINE = "\r\u001b[2K";
 
 export class ProgressLine {
   readonly #live = isTerminal(2) && process.env["TERM"] !== "dumb";
@@ -43,4 +43,18 @@ export class ProgressLine {
     if (this.#drawn) logStream().write(ERASE_LINE);
     this.#drawn = false;
   }
+}
+
+/** Of a command that goes through `total` jobs, until the returned function is called. */
+export function showProgress(done: () => number, total: number, color: ColorChoice, io: Io): () => void {
+  const line = new ProgressLine(wantsColor(color, { env: io.env, is_tty: isTerminal(2) }));
+  const begun_ms = performance.now();
+  const stop = line.keepShowing(async () => {
+    const left = Math.max(0, total - done());
+    return { completed: done(), failed: 0, running: 0, left, elapsed_ms: performance.now() - begun_ms };
+  });
+  return () => {
+    stop();
+    line.erase();
+  };
 }

@@ -9,15 +9,14 @@ import { isFinished, type Job, type ShownState } from "../core/job.ts";
 import { QUEUE, readIds, TASK } from "../core/values.ts";
 import { queueRemarks } from "../lookup/queues.ts";
 import { defined, idPages } from "../lookup/selected.ts";
-import type { Selection } from "../store/queries.ts";
+import type { CancelAnswer, JobOutline, RetryAnswer, Selection } from "../store/queries.ts";
 import type { Store } from "../store/store.ts";
-import type { CancelAnswer } from "../store/queries.ts";
-import type { RetryAnswer } from "../store/queries.ts";
 import { jsonLine } from "../view/json.ts";
 import { visible } from "../view/text.ts";
 import { command, type FlagValues } from "./command.ts";
 import { valueFlag } from "./flags.ts";
-import { withStore, type Io, type StoreArgs } from "./io.ts";
+import { isTerminal, withStore, type ColorChoice, type Io, type StoreArgs } from "./io.ts";
+import { showProgress } from "./progress.ts";
 import { ExitRequest } from "./signals.ts";
 import { repeat } from "./waiting.ts";
 
@@ -56,7 +55,7 @@ export function noSuchJobs(ids: readonly number[]): string[] {
 }
 
 interface Context {
-  args: Flags & StoreArgs & { json: boolean };
+  args: Flags & StoreArgs & { json: boolean; color: ColorChoice };
   lists: { status: ShownState[] };
   rest: readonly string[];
   io: Io;
@@ -67,7 +66,7 @@ interface Change<A extends { status: string }> {
   /** Those that flags select when none are named. */
   states: readonly ShownState[];
   /** Of those, if only some. */
-  fits?: (job: Job) => boolean;
+  fits?: (job: JobOutline) => boolean;
   change: (store: Store, ids: readonly number[]) => Promise<A[]>;
   /** What a job answers that it was done to. */
   done: readonly A["status"][];
@@ -76,40 +75,88 @@ interface Change<A extends { status: string }> {
   awaited?: A["status"];
 }
 
+/** At a terminal nobody reads more lines than this: there it is how far it is, and how many in the end. */
+const MOST_LINES = 1_000;
+
 /** Cancels or retries what words and flags select, tells of each job, and answers 1 when one of them refused. */
 export async function changeJobs<A extends CancelAnswer | RetryAnswer>(
   { args, lists, rest, io }: Context,
-  { verb, states, fits, change, done, complaint, awaited }: Change<A>,
+  asked: Change<A>,
 ): Promise<number> {
+  const { verb, states, fits, change, awaited } = asked;
   const selection = selectionOf(verb, rest, args, lists.status);
   return withStore(args, io, { create: false }, async ({ store }) => {
-    let all = true;
-    const unknown: number[] = [];
-    const waiting: number[] = [];
     const [some, fitting] = lists.status.length === 0 ? [states, fits] : [lists.status, undefined];
-    for await (const ids of idPages(store, verb, selection, some, fitting)) {
-      for (const answer of await change(store, ids)) {
-        const { id, status, state } = answer;
-        if (status === awaited) {
-          waiting.push(id);
-          continue;
-        }
-        const is_done = done.includes(status);
-        all &&= is_done;
-        if (args.json) io.stdout(jsonLine({ ...answer, state: is_done ? status : state }));
-        else if (is_done) io.stdout(`${id} ${status}\n`);
-        else if (status === "unknown") unknown.push(id);
-        else io.stderr(`lease: ${visible(complaint(answer))}\n`);
+    const attended = isTerminal(2) && selection.ids === undefined;
+    const total = attended ? await countOf(store, selection, some) : (selection.ids?.length ?? 0);
+    const answers = new Answers(asked, args.json, io, io.is_tty && !args.json && total > MOST_LINES);
+    const hide = attended && total > MOST_LINES ? showProgress(() => answers.told, total, args.color, io) : () => {};
+    const waiting: number[] = [];
+    try {
+      const paging = { changing: true, ...(fitting === undefined ? {} : { fits: fitting }) };
+      for await (const ids of idPages(store, verb, selection, some, paging)) {
+        const page = await change(store, ids);
+        for (const { id, status } of page) if (status === awaited) waiting.push(id);
+        answers.tell(page.filter(({ status }) => status !== awaited));
       }
+    } finally {
+      hide();
     }
-    for (const line of noSuchJobs(unknown)) io.stderr(`lease: ${line}\n`);
-    if (waiting.length === 0) return all ? 0 : 1;
+    answers.end();
+    if (waiting.length === 0) return answers.all ? 0 : 1;
     return untilEnded(store, waiting, (job) => {
       const { id, state } = job;
-      all &&= state.name === "cancelled";
+      answers.all &&= state.name === "cancelled";
       io.stdout(args.json ? jsonLine({ id, status: state.name, state: state.name }) : `${id} ${state.name}\n`);
-    }).then((code) => code ?? (all ? 0 : 1));
+    }).then((code) => code ?? (answers.all ? 0 : 1));
   });
+}
+
+/** What is told of each job; one write for each page of them. */
+class Answers<A extends CancelAnswer | RetryAnswer> {
+  /** None of them refused. */
+  all = true;
+  told = 0;
+  readonly #asked: Change<A>;
+  readonly #json: boolean;
+  readonly #io: Io;
+  readonly #sums_only: boolean;
+  readonly #sums = new Map<string, number>();
+  readonly #unknown: number[] = [];
+
+  constructor(asked: Change<A>, json: boolean, io: Io, sums_only: boolean) {
+    this.#asked = asked;
+    this.#json = json;
+    this.#io = io;
+    this.#sums_only = sums_only;
+  }
+
+  tell(page: readonly A[]): void {
+    const lines: string[] = [];
+    for (const answer of page) {
+      const { id, status, state } = answer;
+      const is_done = this.#asked.done.includes(status);
+      this.all &&= is_done;
+      this.told += 1;
+      if (this.#json) lines.push(jsonLine({ ...answer, state: is_done ? status : state }));
+      else if (is_done && this.#sums_only) this.#sums.set(status, (this.#sums.get(status) ?? 0) + 1);
+      else if (is_done) lines.push(`${id} ${status}\n`);
+      else if (status === "unknown") this.#unknown.push(id);
+      else this.#io.stderr(`lease: ${visible(this.#asked.complaint(answer))}\n`);
+    }
+    if (lines.length > 0) this.#io.stdout(lines.join(""));
+  }
+
+  end(): void {
+    for (const [status, count] of this.#sums) this.#io.stdout(`${count} jobs ${status}\n`);
+    for (const line of noSuchJobs(this.#unknown)) this.#io.stderr(`lease: ${line}\n`);
+  }
+}
+
+/** As shown, `retrying` and `cancelling` are parts of others: what is shown of them is about right. */
+async function countOf(store: Store, selection: Selection, states: readonly ShownState[]): Promise<number> {
+  const counts = await store.counts(selection);
+  return counts.reduce((sum, { state, count }) => sum + (states.includes(state) ? count : 0), 0);
 }
 
 const PACE = { every_ms: 1_000, pause_ms: 50 } as const;

@@ -27,7 +27,8 @@ import { jsonLine } from "../view/json.ts";
 import { visible } from "../view/text.ts";
 import { command, type AnyCommand, type Commands } from "../cli/command.ts";
 import { COLOR_CHOICES, JSON_FLAG, valueFlag } from "../cli/flags.ts";
-import { screenOf, storeGrants, withStore, type Io } from "../cli/io.ts";
+import { isTerminal, screenOf, storeGrants, withStore, type Io } from "../cli/io.ts";
+import { ERASE_LINE } from "../cli/progress.ts";
 import { fillIn, loadConfig, nameOrigin, readFlag, type Origins } from "../cli/settings.ts";
 import { parseLine, type ParsedLine } from "../cli/strict.ts";
 
@@ -37,6 +38,10 @@ export default command({
   meta: { name: "doctor", description: "Look for what is wrong with the store, its workers and the settings" },
   args: {
     grants: { type: "boolean", description: "Print the SQL by which a DBA makes roles and a schema for the store" },
+    full: {
+      type: "boolean",
+      description: "Read the whole store, however large: every page, every link, every count",
+    },
     audit: {
       type: "boolean",
       description: "Hold the store's whole history against what lease promises, and tell that alone",
@@ -56,7 +61,10 @@ export default command({
     ["lease doctor --audit", "was any job ever granted twice, lost, or run before its turn?"],
     ["lease doctor --json | jq '.findings[] | select(.level != \"ok\")'", "for a monitor"],
   ],
-  notes: ["Changes nothing. The integrity check reads the whole store, which takes a while when it is large."],
+  notes: [
+    "Changes nothing. A store of more than 32 MiB is only glanced into, which takes a moment whatever its size; --full " +
+      "reads all of it, and says at a terminal how far it is.",
+  ],
   exit_codes: [
     ["0", "all is well, or there are only warnings"],
     ["1", "something is wrong, a promise was broken, there is no store yet, or a rule of --alert is broken"],
@@ -70,7 +78,10 @@ export default command({
     }
     if (args.alert !== undefined)
       return tellAlerts(args.alert, { json: args.json, store, trust: args.trust_store }, io);
-    const looked = await lookAtStore(store, args.trust_store, io, args.audit ? auditFindings : null);
+    const steps = showingSteps(args.full, io);
+    const look = args.audit ? auditFindings : (of: Store) => of.diagnose({ full: args.full, ...steps });
+    const looked = await lookAtStore(store, args.trust_store, io, look, !args.audit);
+    if (steps.step !== undefined) io.stderr(ERASE_LINE);
     const all = args.audit ? looked.findings : [...findings, ...looked.findings];
     const diagnosis = {
       findings: all.toSorted((a, b) => LEVELS.indexOf(a.level) - LEVELS.indexOf(b.level)),
@@ -101,14 +112,20 @@ async function tellAlerts(
 
 type Look = (store: Store) => Promise<Finding[]>;
 
-/** `instead`: of all else, where it is given. */
-async function lookAtStore(location: string | null, trust_store: boolean, io: Io, instead: Look | null) {
+/** How far it is, where somebody looks on. */
+function showingSteps(full: boolean, io: Io): { step?: (what: string) => void } {
+  return full && isTerminal(2) ? { step: (what) => io.stderr(`${ERASE_LINE}lease: looking at ${what}`) } : {};
+}
+
+/** `whole`: with all that can be told beside what the look tells. */
+async function lookAtStore(location: string | null, trust_store: boolean, io: Io, look: Look, whole: boolean) {
   const wall_ms = systemClock.wall_ms();
   try {
     const shared = { store: location ?? undefined, trust_store };
-    const findings = await withStore(shared, io, { create: false }, async ({ store, store_url }) =>
-      instead === null ? [...(await store.diagnose()), ...(await checkup(store, store_url, wall_ms))] : instead(store),
-    );
+    const findings = await withStore(shared, io, { create: false }, async ({ store, store_url }) => [
+      ...(await look(store)),
+      ...(whole ? await checkup(store, store_url, wall_ms) : []),
+    ]);
     return { findings, failure: null };
   } catch (error) {
     const failure = error instanceof LeaseError ? error.exit_code : FAILED;

@@ -4,11 +4,14 @@ import process from "node:process";
 import { AGE, QUEUE, TASK } from "../core/values.ts";
 import { LeaseError } from "../core/errors.ts";
 import type { PruneQuery } from "../store/queries.ts";
+import type { Store } from "../store/store.ts";
 import { jsonLine } from "../view/json.ts";
 import { command } from "../cli/command.ts";
 import { JSON_FLAG, statesFlag, valueFlag } from "../cli/flags.ts";
-import { withStore } from "../cli/io.ts";
-import { defined, FINISHED_STATES } from "../lookup/selected.ts";
+import { isTerminal, withStore, type ColorChoice, type Io } from "../cli/io.ts";
+import { showProgress } from "../cli/progress.ts";
+import { FIRST_STEP } from "../core/steps.ts";
+import { betweenSteps, defined, FINISHED_STATES } from "../lookup/selected.ts";
 import { pruneAll } from "../recovery/housekeeping.ts";
 
 export default command({
@@ -48,7 +51,7 @@ export default command({
     return withStore(args, io, { create: false }, async ({ store }) => {
       const old = await store.prunable(query);
       const found = old.reduce((sum, { count }) => sum + count, 0);
-      const deleted = dry_run ? 0 : await pruneAll(store, query, found);
+      const deleted = dry_run ? 0 : await pruneShown(store, query, found, args.color, io);
       if (deleted > 0) await store.tidy();
       if (args.json) {
         const counts = Object.fromEntries(old.map(({ state, count }) => [state, count]));
@@ -58,6 +61,17 @@ export default command({
     });
   },
 });
+
+/** With how far it is, where somebody looks on and it takes a while. */
+async function pruneShown(store: Store, query: PruneQuery, found: number, color: ColorChoice, io: Io): Promise<number> {
+  let done = 0;
+  const hide = found > FIRST_STEP && isTerminal(2) ? showProgress(() => done, found, color, io) : () => {};
+  const stepped = (total: number) => {
+    done = total;
+    return betweenSteps();
+  };
+  return pruneAll(store, query, { most: found, stepped }).finally(hide);
+}
 
 const SELECTORS = ["older_than", "status", "queue", "task"] as const;
 

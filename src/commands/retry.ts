@@ -1,10 +1,11 @@
 /** `lease retry`: finished jobs run again, with all their retries. */
 
-import { doomedBy, type Job } from "../core/job.ts";
+import { doomedBy } from "../core/job.ts";
 import { command } from "../cli/command.ts";
 import { JSON_FLAG, statesFlag } from "../cli/flags.ts";
 import { changeJobs, SELECTION_FLAGS } from "../cli/selection.ts";
 import { FINISHED_STATES } from "../lookup/selected.ts";
+import type { JobOutline } from "../store/queries.ts";
 
 export default command({
   meta: { name: "retry", description: "Run finished jobs again" },
@@ -50,12 +51,12 @@ export default command({
  * A pipeline is more than what failed of it: what could not run because of that goes along, and so on. What waits for one
  * that somebody cancelled does not: it would wait for ever.
  */
-function pipelines(): (job: Job) => boolean {
+function pipelines(): (job: JobOutline) => boolean {
   const retried = new Set<number>();
-  return (job) => {
-    const parent = doomedBy(job);
-    const fits = job.state.name === "failed" || (parent !== null && retried.has(parent));
-    if (fits) retried.add(job.id);
+  return ({ id, state, reason }) => {
+    const parent = doomedBy(state, reason);
+    const fits = state === "failed" || (parent !== null && retried.has(parent));
+    if (fits) retried.add(id);
     return fits;
   };
 }

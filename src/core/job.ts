@@ -169,9 +169,9 @@ export function isFinished(state: JobState): state is Finished {
 export const WAITED_FOR = ", which it waits for, ";
 
 /** Nobody cancelled it: it could not run any more because of this job. Null: it is not so. */
-export function doomedBy({ state, reason }: Pick<Job, "state" | "reason">): number | null {
+export function doomedBy(state: StateName, reason: string | null): number | null {
   const [, parent, rest] = /^job (\d+)(.*)$/s.exec(reason ?? "") ?? [];
-  return state.name === "cancelled" && rest?.startsWith(WAITED_FOR) ? Number(parent) : null;
+  return state === "cancelled" && rest?.startsWith(WAITED_FOR) ? Number(parent) : null;
 }
 
 export type ShownState = StateName | "cancelling" | "retrying";

@@ -8,7 +8,7 @@ import { AGE, choice, COUNT, NAME, SINCE, SWITCH } from "../core/values.ts";
 import { around } from "../lookup/why_waiting.ts";
 import { LogEnds, jobPages } from "../lookup/job_pages.ts";
 import { overviewNow } from "../lookup/overview.ts";
-import { defined, FINISHED_STATES, idPages, nothingMatched } from "../lookup/selected.ts";
+import { betweenSteps, defined, FINISHED_STATES, idPages, nothingMatched } from "../lookup/selected.ts";
 import { pruneAll } from "../recovery/housekeeping.ts";
 import type { Traces } from "../observe/traced.ts";
 import { SORTS, type Selection } from "../store/queries.ts";
@@ -281,7 +281,7 @@ export class Queue implements AsyncDisposable {
       ...defined({ queues: queue === undefined ? undefined : [queue], task }),
     };
     const found = (await store.prunable(query)).reduce((sum, { count }) => sum + count, 0);
-    const deleted = dry_run ? 0 : await pruneAll(store, query, found);
+    const deleted = dry_run ? 0 : await pruneAll(store, query, { most: found, stepped: betweenSteps });
     if (deleted > 0) await store.tidy();
     return { found, deleted };
   }
@@ -367,7 +367,8 @@ export class Queue implements AsyncDisposable {
     const store = this.#store;
     const only = jobsMeant(jobs);
     const answers: A[] = [];
-    for await (const ids of idPages(store, verb, only, states)) answers.push(...(await change(store, ids)));
+    for await (const ids of idPages(store, verb, only, states, { changing: true }))
+      answers.push(...(await change(store, ids)));
     if (answers.length === 0) throw await nothingMatched(store, verb, only);
     this.#changed();
     return answers;

@@ -1,8 +1,9 @@
 /** The jobs that somebody selected: by ids, or by what a task, a queue or a state has. */
 
 import { LeaseError } from "../core/errors.ts";
-import type { Job, ShownState } from "../core/job.ts";
-import type { Selection } from "../store/queries.ts";
+import type { ShownState } from "../core/job.ts";
+import { BETWEEN_STEPS_MS, FIRST_STEP, nextStep } from "../core/steps.ts";
+import type { JobOutline, Selection } from "../store/queries.ts";
 import type { Store } from "../store/store.ts";
 import { queueRemarks } from "./queues.ts";
 
@@ -20,7 +21,12 @@ export async function nothingMatched(store: Store, verb: string, { task, queues 
   return new LeaseError("nothing_matched", `there is nothing to ${verb}${remark ? `: ${remark}` : where.join("")}`);
 }
 
-const PAGE = 1_000;
+/** What somebody who changes the jobs does between two pages, and which of them are meant. */
+interface Paging {
+  fits?: (job: JobOutline) => boolean;
+  /** Others want to write too: pages are as large as can be changed in a moment, and leave them one. */
+  changing?: boolean;
+}
 
 /** In the order of their ids, in pages; `states` narrows what flags select, ids mean themselves. */
 export async function* idPages(
@@ -28,22 +34,44 @@ export async function* idPages(
   verb: string,
   selection: Selection,
   states: readonly ShownState[],
-  fits: (job: Job) => boolean = () => true,
+  { fits = () => true, changing = false }: Paging = {},
 ): AsyncGenerator<number[]> {
   const { ids } = selection;
+  let size = FIRST_STEP;
+  const took = async (since_ms: number) => {
+    if (!changing) return;
+    size = nextStep(size, performance.now() - since_ms);
+    await betweenSteps();
+  };
   if (ids !== undefined) {
-    for (let from = 0; from < ids.length; from += PAGE) yield ids.slice(from, from + PAGE);
+    for (let from = 0; from < ids.length;) {
+      const page = ids.slice(from, from + size);
+      from += page.length;
+      const since_ms = performance.now();
+      yield page;
+      if (from < ids.length) await took(since_ms);
+    }
     return;
   }
   let found = false;
   for (let behind_id = 0; ;) {
-    const jobs = await store.list({ ...selection, states, behind_id, limit: PAGE, newest_first: false });
+    const limit = size;
+    const jobs = await store.outlines({ ...selection, states, behind_id, limit, newest_first: false });
     const fitting = jobs.filter(fits);
     found ||= fitting.length > 0;
+    const since_ms = performance.now();
     if (fitting.length > 0) yield fitting.map(({ id }) => id);
     const last = jobs.at(-1);
-    if (last === undefined || jobs.length < PAGE) break;
+    if (last === undefined || jobs.length < limit) break;
     behind_id = last.id;
+    if (fitting.length > 0) await took(since_ms);
   }
   if (!found) throw await nothingMatched(store, verb, selection);
+}
+
+/** Others may write. */
+export function betweenSteps(): Promise<void> {
+  return new Promise((done) => {
+    setTimeout(done, BETWEEN_STEPS_MS);
+  });
 }

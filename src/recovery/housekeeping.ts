@@ -3,6 +3,7 @@
 import type { PruneQuery } from "../store/queries.ts";
 import type { Store } from "../store/store.ts";
 import type { Report } from "../core/report.ts";
+import { FIRST_STEP, nextStep } from "../core/steps.ts";
 
 export interface HousekeepingOptions {
   store: Store;
@@ -12,9 +13,6 @@ export interface HousekeepingOptions {
   /** Finished jobs older than this are deleted; null: none ever is. */
   prune_ms?: number | null;
 }
-
-/** Jobs per commit: short enough that a beat never waits long behind it. */
-const PRUNE_BATCH = 500;
 
 export async function keepHouse(options: HousekeepingOptions): Promise<void> {
   const { store, report, prune_ms = null } = options;
@@ -29,14 +27,28 @@ export async function keepHouse(options: HousekeepingOptions): Promise<void> {
   await store.tidy();
 }
 
-/** No more than `most`, where that was found before: what ends meanwhile is for the next time. */
-export async function pruneAll(store: Store, query: PruneQuery, most = Infinity): Promise<number> {
+interface PruneOptions {
+  /** Where that was found before: what ends meanwhile is for the next time. */
+  most?: number;
+  /** Told how many are gone, after each step. Others may write until it has answered. */
+  stepped?: (total: number) => void | Promise<void>;
+}
+
+/** In steps, each a commit, so short that a beat never waits long behind it. */
+export async function pruneAll(
+  store: Store,
+  query: PruneQuery,
+  { most = Infinity, stepped = () => {} }: PruneOptions = {},
+): Promise<number> {
   let total = 0;
-  while (total < most) {
-    const limit = Math.min(PRUNE_BATCH, most - total);
+  for (let size = FIRST_STEP; total < most;) {
+    const limit = Math.min(size, most - total);
+    const begun_ms = performance.now();
     const pruned = await store.prune({ ...query, limit });
     total += pruned;
     if (pruned < limit) break;
+    size = nextStep(size, performance.now() - begun_ms);
+    await stepped(total);
   }
   return total;
 }

@@ -123,6 +123,20 @@ export interface ListQuery extends Selection {
   newest_first: boolean;
 }
 
+export interface DiagnoseOptions {
+  /** All that has to be read for it, however long that takes; else what can be told at once. */
+  full?: boolean;
+  /** Told what is looked at next. */
+  step?: (what: string) => void;
+}
+
+/** Enough of a job to tell whether it is meant. */
+export interface JobOutline {
+  id: number;
+  state: StateName;
+  reason: string | null;
+}
+
 /** Of these jobs, in the order of their ids, the newest first. */
 export interface SearchQuery extends Pick<ListQuery, "states" | "queues" | "task" | "behind_id" | "limit"> {
   /** A part of the command, the key, the task, the error or the reason, in capitals or not; empty: any will do. */

@@ -41,8 +41,10 @@ import type {
   ExpiredQuery,
   Finding,
   HistoryQuery,
+  JobOutline,
   LeaseHealth,
   Dependency,
+  DiagnoseOptions,
   ListQuery,
   LogQuery,
   OldestPending,
@@ -163,6 +165,8 @@ export interface Reader extends PlanReader {
   jobs(ids: readonly number[]): Promise<(Job | null)[]>;
 
   list(query: ListQuery): Promise<Job[]>;
+  /** The same, for whoever goes through very many. */
+  outlines(query: ListQuery): Promise<JobOutline[]>;
 
   /** A list for people: what is asked for may be rare or not there, and the answer comes as quickly in a large store. */
   search(query: SearchQuery): Promise<SearchAnswer>;
@@ -260,7 +264,7 @@ export interface Upkeep {
   tidy(): Promise<void>;
 
   /** What the engine can tell about its own health, worst first. */
-  diagnose(): Promise<Finding[]>;
+  diagnose(options?: DiagnoseOptions): Promise<Finding[]>;
 
   /** Holds what is written down of all jobs against what was promised about them; in use or not, and of any size. */
   audit(): Promise<Audited[]>;
@@ -392,6 +396,4 @@ export type CheckpointRequest = Pick<SettleRequest, "id" | "token"> & { text: st
 
 export type CheckpointAnswer = "accepted" | "expired" | "conflict";
 
-export interface RecoverRequest extends SettleRequest {
-  expires_at_ms: number;
-}
+export type RecoverRequest = SettleRequest & { expires_at_ms: number };

@@ -55,6 +55,16 @@ describe("colour", () => {
 });
 
 describe("a line that is redrawn", () => {
+  test("shows how far a cancel of very many is, and how many in the end instead of a line for each", async () => {
+    const place = newPlace();
+    const many = Array.from({ length: 5_000 }, (_, i) => i).join("\n");
+    await place.leaseWith({ stdin: many }, "enqueue", "--from", "-", "--lines", "--", "true");
+    const { screen } = await inTerminal(place, ["cancel", "--queue", "default"]);
+    expect(screen.trim().split("\n").at(-1)).toEndWith("5000 jobs cancelled");
+    expect(screen.split("\n").length).toBeLessThan(10);
+    expect((await place.lease("retry", "--status", "cancelled")).stdout.split("\n")).toHaveLength(5_001);
+  });
+
   test("shows how far a worker is, in a terminal that can do it and in no other", async () => {
     const place = newPlace();
     const up = `\r${ESCAPE}[1A`;

@@ -9,7 +9,11 @@ import { end } from "../support/jobs.ts";
 import { only, type StoreTest, type Subject } from "./subject.ts";
 
 async function list(s: Subject, query: Partial<ListQuery> = {}): Promise<number[]> {
-  return (await s.store.list({ limit: 100, newest_first: false, ...query })).map(({ id }) => id);
+  const asked = { limit: 100, newest_first: false, ...query };
+  const jobs = await s.store.list(asked);
+  const outlines = jobs.map(({ id, state, reason }) => ({ id, state: state.name, reason }));
+  expect(await s.store.outlines(asked)).toEqual(outlines);
+  return jobs.map(({ id }) => id);
 }
 
 /** One job in every state as it is shown. */

@@ -222,3 +222,83 @@ describe("diagnose", () => {
     }
   });
 });
+
+describe("a store that is too large to be read in a moment", () => {
+  /** Behind the back of the store, so that nothing notices it but who counts. */
+  async function largeAndWrong(): Promise<void> {
+    await write(40 * MIB);
+    await store.tidy();
+    const other = new Database(path);
+    other.run("UPDATE tallies SET count = count + 1 WHERE state = 'all'");
+    other.close();
+  }
+
+  test("is glanced into, and says so", async () => {
+    await largeAndWrong();
+    expect(await finding("integrity")).toMatchObject({ level: "ok", value: expect.stringContaining("--full") });
+    expect(await finding("counts")).toBeUndefined();
+    expect(await finding("jobs")).toMatchObject({ level: "ok" });
+  });
+
+  test("is read whole when that is asked for, part by part where somebody looks on", async () => {
+    await largeAndWrong();
+    const parts: string[] = [];
+    const found = await store.diagnose({ full: true, step: (what) => parts.push(what) });
+    expect(found.find(({ name }) => name === "counts")).toMatchObject({ level: "warn" });
+    expect(found.find(({ name }) => name === "integrity")).toMatchObject({ value: "ok" });
+    expect(parts.length).toBeGreaterThan(10);
+    expect(parts.filter((part) => part.startsWith("table jobs,"))).toHaveLength(1);
+  });
+});
+
+describe("a prune", () => {
+  test("leaves no row of any table that belongs to what it deleted", async () => {
+    const owned = () => {
+      const database = new Database(path);
+      const tables = database
+        .query(
+          `SELECT t.name, l."from" AS "column", l.on_delete FROM sqlite_schema AS t
+            JOIN pragma_foreign_key_list(t.name) AS l WHERE t.type = 'table' AND l."table" = 'jobs'`,
+        )
+        .all() as { name: string; column: string; on_delete: string }[];
+      const rows = tables.map(
+        ({ name }) => (database.query(`SELECT count(*) AS n FROM ${name}`).get() as { n: number }).n,
+      );
+      database.close();
+      return { tables, rows: rows.reduce((sum, count) => sum + count, 0) };
+    };
+    // What the engine would delete, had it been asked to follow the links, is what a prune deletes.
+    expect(owned().tables.every(({ on_delete }) => on_delete === "CASCADE")).toBe(true);
+    const [parent] = await store.enqueue([newJob({ input: new Uint8Array([1]) })]);
+    await store.enqueue([newJob({ after_any: [parent?.id ?? 0] })]);
+    await store.acquire({ holder: "w", host: "h", lease_ms: 60_000, count: 1, queues: null, task: null });
+    await store.appendLogs([
+      {
+        id: 1,
+        token: 1,
+        beats: 1,
+        chunks: [{ start: 0, bytes: 1, data: new Uint8Array([1]) }],
+        head_bytes: 10,
+        keep_from: 0,
+      },
+    ]);
+    await store.checkpoint([{ id: 1, token: 1, text: "half" }]);
+    await store.cancel([2], null);
+    await store.close();
+    const database = new Database(path);
+    database.run(
+      `UPDATE jobs SET state = 'failed', finished_at_ms = 1, holder = NULL, expires_at_ms = NULL WHERE id = 1`,
+    );
+    database.run("INSERT INTO freeing VALUES (1, 0)");
+    database.close();
+    expect(owned().rows).toBeGreaterThan(5);
+    store = await openSqlite(path, { clock: systemClock, random: systemRandom });
+    const query = { states: ["failed", "cancelled"] as const, older_than_ms: 0, limit: 10 };
+    expect(await store.prune(query)).toBe(2);
+    expect(owned().rows).toBe(0);
+    // And from here on links are followed again.
+    const [again] = await store.enqueue([newJob({ input: new Uint8Array([1]) })]);
+    expect(again?.id).toBe(3);
+    expect((await store.diagnose()).filter(({ level }) => level === "error")).toEqual([]);
+  });
+});

@@ -52,6 +52,7 @@ type Verb = Exclude<keyof Glance, "location" | "shares_clock" | "now" | "watch" 
 const GOOD_FOR_MS: Readonly<Record<Verb, number>> = {
   jobs: FRESH_MS,
   list: FRESH_MS,
+  outlines: FRESH_MS,
   search: FRESH_MS,
   attempts: FRESH_MS,
   checkpoints: FRESH_MS,

@@ -1,11 +1,13 @@
 /** Questions about jobs and workers. Reads never wait for writers: each statement has its own snapshot. */
 
 import type { Job } from "../../core/job.ts";
+import type { SqlRow } from "../../platform/platform.ts";
 import type { AttemptRecord, Checkpoint, QueueCount, WorkerRecord } from "../../core/records.ts";
 import type {
   Backlog,
   BacklogQuery,
   CheckpointQuery,
+  JobOutline,
   LeaseHealth,
   ListQuery,
   OldestPending,
@@ -42,12 +44,20 @@ export async function jobs(db: Connection, ids: readonly number[]): Promise<(Job
 }
 
 export async function list(db: Connection, query: ListQuery): Promise<Job[]> {
+  return (await listed(db, query, SELECT_JOB)).map(toJob);
+}
+
+export async function outlines(db: Connection, query: ListQuery): Promise<JobOutline[]> {
+  return (await listed(db, query, "SELECT id, state, reason FROM lease.jobs")) as unknown as JobOutline[];
+}
+
+async function listed(db: Connection, query: ListQuery, columns: string): Promise<SqlRow[]> {
   const only = select(query);
   if (query.states) only.say(`(${query.states.map((state) => SHOWN[state]).join(" OR ") || "FALSE"})`);
   if (query.holder !== undefined) only.add("state = 'running' AND holder = ?", query.holder);
   narrowList(only, query);
-  const text = `${SELECT_JOB} ${only.where()} ORDER BY ${orderOf(query)} LIMIT ${only.bind(query.limit)}`;
-  return (await db.query(text, only.params)).map(toJob);
+  const text = `${columns} ${only.where()} ORDER BY ${orderOf(query)} LIMIT ${only.bind(query.limit)}`;
+  return db.query(text, only.params);
 }
 
 export async function checkpoints(db: Connection, query: CheckpointQuery): Promise<Checkpoint[]> {

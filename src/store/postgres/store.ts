@@ -178,6 +178,7 @@ function reader(calls: Calls): Reader {
     now: () => calls.grouped.now(),
     jobs: calls.plain(read.jobs),
     list: calls.plain(read.list),
+    outlines: calls.plain(read.outlines),
     search: calls.plain(search),
     attempts: calls.plain(read.attempts),
     checkpoints: calls.plain(read.checkpoints),
@@ -223,7 +224,7 @@ function upkeep(calls: Calls, schema: string): Upkeep {
     },
     // Autovacuum does it.
     tidy: async () => {},
-    diagnose: async () => calls.plain((await import("./diagnose.ts")).diagnose)(schema),
+    diagnose: async (options) => calls.plain((await import("./diagnose.ts")).diagnose)(schema, options),
     audit: async () => (await import("./audit.ts")).auditHistory(calls.session),
     async transfer() {
       const { postgresTransfer } = await import("./transfer.ts");

@@ -77,7 +77,7 @@ export function noParent(id: number, index?: number): LeaseError {
   return new LeaseError("dependency", `there is no job ${id} to wait for`, index === undefined ? {} : { index });
 }
 
-const FINISHED: ReadonlySet<StateName> = new Set(["completed", "failed", "cancelled"]);
+export const FINISHED: ReadonlySet<unknown> = new Set(["completed", "failed", "cancelled"]);
 
 /** `now`: what it has become; null: a live job has its key. */
 export function retryAnswer(id: number, before: StateName | null, now: "pending" | "blocked" | null): RetryAnswer {

@@ -1,37 +1,46 @@
 /** Waiting jobs end at once, with those that wait for them; running ones are asked to. */
 
+import type { StateName } from "../../core/job.ts";
 import { graceColumn, toGrace } from "../shared/columns.ts";
 import { alongReason, cancelAnswer } from "../shared/verdicts.ts";
 import type { CancelOptions, CancelRequest } from "../queries.ts";
 import type { CancelAnswer } from "../queries.ts";
 import { noteCancelled } from "./history.ts";
 import type { Database } from "./open.ts";
-import { freeChildren, stateOf } from "./dependencies.ts";
+import { freeChildren, parentsAmong } from "./dependencies.ts";
 
+const STATES = "SELECT id, state, queue FROM jobs WHERE id IN (SELECT value FROM json_each(?1))";
 const CANCEL = `UPDATE jobs SET state = 'cancelled', finished_at_ms = ?2, reason = ?3
-  WHERE id = ?1 AND state IN ('blocked', 'scheduled', 'pending') RETURNING queue`;
+  WHERE id IN (SELECT value FROM json_each(?1)) AND state IN ('blocked', 'scheduled', 'pending')`;
+const WAITING: ReadonlySet<unknown> = new Set(["blocked", "scheduled", "pending"]);
 const REQUEST_CANCEL = `UPDATE jobs SET cancel_requested_at_ms = coalesce(cancel_requested_at_ms, ?2),
   reason = coalesce(reason, ?3), cancel_grace_ms = coalesce(?4, cancel_grace_ms) WHERE id = ?1 AND state = 'running'`;
 
 const CANCEL_REQUESTS = `SELECT id, token, cancel_grace_ms FROM jobs
   WHERE holder = ?1 AND state = 'running' AND cancel_requested_at_ms IS NOT NULL`;
 
-/** Answers which of them were waiting and are cancelled now: all of them before those that wait for one hear of it. */
+/** What each of them was before, by id. Those that waited are cancelled, all of them before those that wait for one hear of it. */
 export function cancelWaiting(
   db: Database,
   ids: readonly number[],
   now_ms: number,
   reason: string | null,
-): ReadonlySet<number> {
-  const cancelled = new Set<number>();
-  for (const id of ids) {
-    const queue = db.sql(CANCEL).get(id, now_ms, reason)?.["queue"];
-    if (queue === undefined) continue;
-    noteCancelled(db, String(queue), now_ms);
-    cancelled.add(id);
+): ReadonlyMap<number, StateName> {
+  const named = JSON.stringify(ids);
+  const before = new Map<number, StateName>();
+  const queues = new Map<string, number>();
+  const cancelled: number[] = [];
+  for (const { id, state, queue } of db.sql(STATES).all(named)) {
+    before.set(id as number, state as StateName);
+    if (!WAITING.has(state)) continue;
+    cancelled.push(id as number);
+    queues.set(String(queue), (queues.get(String(queue)) ?? 0) + 1);
   }
-  for (const id of cancelled) freeChildren(db, id, now_ms);
-  return cancelled;
+  if (cancelled.length === 0) return before;
+  db.unchecked(cancelled.length, () => db.sql(CANCEL).run(named, now_ms, reason));
+  for (const [queue, count] of queues) noteCancelled(db, queue, now_ms, count);
+  for (const id of parentsAmong(db, cancelled)) freeChildren(db, id, now_ms);
+  return before;
 }
 
 const BELOW = `WITH RECURSIVE below (id) AS (
@@ -61,11 +70,11 @@ export function cancel(
     return [...cancel(db, ids, reason, { grace }), ...others];
   }
   const now_ms = db.now_ms();
-  const states = ids.map((id) => stateOf(db, id));
-  const cancelled = cancelWaiting(db, ids, now_ms, reason);
-  return ids.map((id, index) => {
-    if (!cancelled.has(id)) db.sql(REQUEST_CANCEL).run(id, now_ms, reason, graceColumn(grace));
-    return cancelAnswer(id, states[index] ?? null, cancelled.has(id));
+  const before = cancelWaiting(db, ids, now_ms, reason);
+  return ids.map((id) => {
+    const state = before.get(id) ?? null;
+    if (state === "running") db.sql(REQUEST_CANCEL).run(id, now_ms, reason, graceColumn(grace));
+    return cancelAnswer(id, state, WAITING.has(state));
   });
 }
 

@@ -76,6 +76,16 @@ export function freeChildren(db: Database, ended: number, now_ms: number): void 
   tell(db, [{ id: ended, behind: 0 }], now_ms);
 }
 
+const PARENTS = "SELECT DISTINCT parent_id FROM dependencies WHERE parent_id IN (SELECT value FROM json_each(?1))";
+
+/** Those that somebody waits for. */
+export function parentsAmong(db: Database, ids: readonly number[]): number[] {
+  return db
+    .sql(PARENTS)
+    .all(JSON.stringify(ids))
+    .map((row) => row["parent_id"] as number);
+}
+
 /** There are children that have not been told yet. */
 export function isFreeing(db: Database): boolean {
   return db.sql(NEXT).get() !== null;

@@ -5,7 +5,7 @@ import { dirname } from "node:path";
 import type { StateName } from "../../core/job.ts";
 import { hasOtherLives } from "../../core/life.ts";
 import type { SqlRow } from "../../platform/platform.ts";
-import type { Finding } from "../queries.ts";
+import type { DiagnoseOptions, Finding } from "../queries.ts";
 import { LOOKED_AT, damageFinding, finding, talliesFinding, worstFirst } from "../shared/findings.ts";
 import type { Database } from "./open.ts";
 import { BESIDE, fileSystemName } from "./location.ts";
@@ -27,10 +27,15 @@ const ADVICE = {
   network: "SQLite's locks don't hold on network file systems: use a local disk or postgres://",
 };
 
-export function diagnose(db: Database, path: string): Finding[] {
+/** Up to here a file is read whole in a moment. */
+const SMALL_BYTES = 32 * 2 ** 20;
+/** Of each kind of job, where that is all that is looked at. */
+const FEW_LOOKED_AT = 1_000;
+
+export function diagnose(db: Database, path: string, { full = false, step }: DiagnoseOptions = {}): Finding[] {
   const version = db.sql("SELECT sqlite_version() AS version").get()?.["version"] as string;
   const schema = db.sql("PRAGMA user_version").get()?.["user_version"] as number;
-  const problems = [...damages(db)].slice(0, MOST_PROBLEMS);
+  const file_bytes = statOrNull(path)?.size ?? 0;
   const wal_bytes = statOrNull(`${path}-wal`)?.size ?? 0;
   const { bavail, bsize } = statfsSync(dirname(path));
   const free_bytes = bavail * bsize;
@@ -38,16 +43,10 @@ export function diagnose(db: Database, path: string): Finding[] {
   return worstFirst([
     finding("sqlite", version, isSafe(version) ? null : ADVICE.sqlite),
     finding("schema", `${schema} of ${MIGRATIONS.length}`),
-    ...(problems.length > 0
-      ? [finding("integrity", problems.join("; "), ADVICE.integrity, "error")]
-      : [
-          finding("integrity", "ok"),
-          talliesFinding(db.sql(TALLY_ERRORS).get()?.["wrong"] as number),
-          damageFinding(lookedAt(db)),
-        ]),
+    ...(full || file_bytes <= SMALL_BYTES ? readWhole(db, step) : glance(db, file_bytes)),
     ...lives(db),
     permissions(path),
-    finding("file", `${path}, ${size(statOrNull(path)?.size ?? 0)}`),
+    finding("file", `${path}, ${size(file_bytes)}`),
     finding("wal", size(wal_bytes), wal_bytes <= LONG_WAL_BYTES ? null : ADVICE.wal),
     finding(
       "disk",
@@ -59,6 +58,27 @@ export function diagnose(db: Database, path: string): Finding[] {
   ]);
 }
 
+function readWhole(db: Database, step: DiagnoseOptions["step"]): Finding[] {
+  const problems = [...damages(db, step)].slice(0, MOST_PROBLEMS);
+  if (problems.length > 0) return [finding("integrity", problems.join("; "), ADVICE.integrity, "error")];
+  step?.("counts");
+  const wrong = db.sql(TALLY_ERRORS).get()?.["wrong"] as number;
+  step?.("jobs that wait");
+  return [finding("integrity", "ok"), talliesFinding(wrong), damageFinding(lookedAt(db, LOOKED_AT))];
+}
+
+/** What can be told without reading all of it: the roots of all trees, and the first jobs of each state. */
+function glance(db: Database, file_bytes: number): Finding[] {
+  try {
+    for (const { name } of db.sql(TABLES).all()) db.sql(`SELECT 1 AS found FROM "${name}" LIMIT 1`).get();
+    const jobs = damageFinding(lookedAt(db, FEW_LOOKED_AT));
+    const whole = "`lease doctor --full` reads all of it";
+    return [finding("integrity", `no damage seen at a glance into ${size(file_bytes)}; ${whole}`), jobs];
+  } catch (error) {
+    return [finding("integrity", (error as Error).message, ADVICE.integrity, "error")];
+  }
+}
+
 function isSafe(version: string): boolean {
   const parts = version.split(".").map(Number);
   const first = SAFE_VERSION.findIndex((wanted, index) => parts[index] !== wanted);
@@ -68,17 +88,32 @@ function isSafe(version: string): boolean {
 const MOST_PROBLEMS = 5;
 
 /** A file can be damaged so that even the check of it fails: that is an answer too. */
-function* damages(db: Database): Generator<string> {
+function* damages(db: Database, step: DiagnoseOptions["step"]): Generator<string> {
   try {
-    for (const row of db.sql(`PRAGMA integrity_check(${MOST_PROBLEMS})`).all()) {
-      const text = String(row["integrity_check"]);
-      if (text !== "ok") yield* text.split("\n").filter((line) => line !== "" && !line.startsWith("***"));
+    // Table by table where somebody wants to know how far it is.
+    const tables = step === undefined ? [] : db.sql(TABLES).all();
+    for (const [index, { name }] of tables.entries()) {
+      step?.(`table ${name}, ${index + 1} of ${tables.length}`);
+      yield* complaints(db, `"${name}"`);
     }
+    if (step === undefined) yield* complaints(db, String(MOST_PROBLEMS));
+    else step("links");
     const orphans = db.sql("PRAGMA foreign_key_check").all().length;
     if (orphans > 0) yield `${orphans} rows belong to no job`;
   } catch (error) {
     yield (error as Error).message;
   }
+}
+
+const TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name";
+
+function complaints(db: Database, of: string): string[] {
+  const texts = db
+    .sql(`PRAGMA integrity_check(${of})`)
+    .all()
+    .map((row) => String(row["integrity_check"]));
+  const wrong = texts.filter((text) => text !== "ok").flatMap((text) => text.split("\n"));
+  return wrong.filter((line) => line !== "" && !line.startsWith("***"));
 }
 
 /** Both ways: what is counted wrong, and what is counted and not there. */
@@ -92,8 +127,8 @@ const TALLY_ERRORS = `WITH
 
 const UNFINISHED: readonly StateName[] = ["running", "pending", "scheduled", "blocked"];
 
-function lookedAt(db: Database): SqlRow[] {
-  const some = (which: string) => db.sql(`${SELECT_WITHOUT_INPUT} WHERE ${which} LIMIT ?1`).all(LOOKED_AT);
+function lookedAt(db: Database, most: number): SqlRow[] {
+  const some = (which: string) => db.sql(`${SELECT_WITHOUT_INPUT} WHERE ${which} LIMIT ?1`).all(most);
   return [
     ...UNFINISHED.flatMap((state) => some(`state = '${state}'`)),
     ...some("state = 'failed' AND finished_at_ms IS NOT NULL ORDER BY finished_at_ms DESC"),

@@ -110,8 +110,8 @@ function noteWait(point: HistoryPoint, waits: Sizes, wait_ms: number): void {
 }
 
 /** Jobs that never ran, or wait for their next turn. */
-export function noteCancelled(db: Database, queue: string, now_ms: number): void {
-  writePoint(db, { ...emptyPoint(startOf(now_ms, MINUTE_MS), queue), cancelled: 1 });
+export function noteCancelled(db: Database, queue: string, now_ms: number, count = 1): void {
+  writePoint(db, { ...emptyPoint(startOf(now_ms, MINUTE_MS), queue), cancelled: count });
 }
 
 const WRITE_POINT = `INSERT INTO history (span_ms, at_ms, queue, ${FIGURE_COLUMNS})

@@ -201,4 +201,19 @@ export class Database {
     }
     return statement;
   }
+
+  /** Of so many rows, without their CHECKs: they take a third of the time, and what `work` writes holds them by itself. */
+  unchecked<T>(rows: number, work: () => T): T {
+    // Every statement is prepared anew when that changes.
+    if (rows < MANY_ROWS) return work();
+    this.sql(`${IGNORE_CHECKS} = ON`).run();
+    try {
+      return work();
+    } finally {
+      this.sql(`${IGNORE_CHECKS} = OFF`).run();
+    }
+  }
 }
+
+const MANY_ROWS = 500;
+const IGNORE_CHECKS = "PRAGMA ignore_check_constraints";

@@ -41,13 +41,23 @@ export function prunable(db: Database, query: PruneQuery) {
   });
 }
 
+/** All that goes with a job, as the schema says. */
+const OWNED = `SELECT tables.name, links."from" AS "column" FROM sqlite_schema AS tables
+  JOIN pragma_foreign_key_list(tables.name) AS links WHERE tables.type = 'table' AND links."table" = 'jobs'`;
+const DELETE_JOBS = "DELETE FROM jobs WHERE id IN (SELECT value FROM json_each(?1))";
+
+/** In a commit in which the engine follows no links: each table is asked once, and not once for each job. */
 export function prune(db: Database, { limit, ...query }: PruneQuery & { limit: number }): number {
   const oldest = old(db, query).flatMap(([, only]) => {
     const text = `SELECT id, finished_at_ms FROM jobs ${only.where()} ORDER BY finished_at_ms, id LIMIT ${only.bind(limit)}`;
     return db.sql(text).all(...only.params) as { id: number; finished_at_ms: number }[];
   });
   const chosen = oldest.toSorted((a, b) => a.finished_at_ms - b.finished_at_ms || a.id - b.id).slice(0, limit);
-  for (const { id } of chosen) db.sql(SQL.deleteJob).run(id);
+  const ids = JSON.stringify(chosen.map(({ id }) => id));
+  for (const { name, column } of db.sql(OWNED).all()) {
+    db.sql(`DELETE FROM "${name}" WHERE "${column}" IN (SELECT value FROM json_each(?1))`).run(ids);
+  }
+  db.sql(DELETE_JOBS).run(ids);
   return chosen.length;
 }
 

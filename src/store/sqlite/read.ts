@@ -6,6 +6,7 @@
  */
 
 import type { Job, ShownState, StateName } from "../../core/job.ts";
+import type { SqlRow } from "../../platform/platform.ts";
 import type { AttemptRecord, Checkpoint, QueueCount, WorkerRecord } from "../../core/records.ts";
 import type {
   Backlog,
@@ -13,6 +14,7 @@ import type {
   CheckpointQuery,
   LeaseHealth,
   Dependency,
+  JobOutline,
   ListQuery,
   OldestPending,
   Selection,
@@ -58,6 +60,14 @@ const STORED: Partial<Record<ShownState, StateName>> = {
 const HELD: readonly ShownState[] = ["running", "cancelling"];
 
 export function list(db: Database, query: ListQuery): Job[] {
+  return listed(db, query, SELECT_JOB).map(toJob);
+}
+
+export function outlines(db: Database, query: ListQuery): JobOutline[] {
+  return listed(db, query, "SELECT id, state, reason FROM jobs") as unknown as JobOutline[];
+}
+
+function listed(db: Database, query: ListQuery, columns: string): SqlRow[] {
   const states = statesOf(query);
   if (states?.length === 0) return [];
   const only = select(query);
@@ -66,9 +76,8 @@ export function list(db: Database, query: ListQuery): Job[] {
   narrowList(only, query, by_index ? "+id" : "id");
   const limit = `LIMIT ${only.bind(query.limit)}`;
   const found = by_index ? byIndex(query, only, states, limit) : walk(query, only, states, limit);
-  const text = `${SELECT_JOB} WHERE id IN (SELECT id FROM (${found})) ORDER BY ${orderOf(query)}`;
-  const rows = db.sql(text).all(...only.params);
-  return rows.map(toJob);
+  const text = `${columns} WHERE id IN (SELECT id FROM (${found})) ORDER BY ${orderOf(query)}`;
+  return db.sql(text).all(...only.params);
 }
 
 /** Null: whatever their state. */

@@ -149,7 +149,6 @@ export const SQL = {
 
   job: `${JOB_WITH_INPUT} WHERE id = ?1`,
   attempts: "SELECT * FROM attempts WHERE job_id = ?1 ORDER BY attempt",
-  deleteJob: "DELETE FROM jobs WHERE id = ?1",
 
   nextDue: "SELECT min(run_at_ms) AS at_ms FROM jobs WHERE state = 'scheduled'",
 

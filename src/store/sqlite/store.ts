@@ -216,6 +216,7 @@ function reader(calls: Calls): Reader {
     now: async () => calls.db.now_ms(),
     jobs: calls.read(read.jobs),
     list: calls.read(read.list),
+    outlines: calls.read(read.outlines),
     search: calls.read(search),
     attempts: calls.read(read.attempts),
     checkpoints: calls.read(read.checkpoints),
@@ -263,7 +264,7 @@ function upkeep(calls: Calls): Upkeep {
   return {
     writeRetries: () => writer.retries,
     prunable: calls.read(prunable),
-    prune: calls.write(RANK.housekeeping, prune),
+    prune: (query) => writer.writeUnlinked(RANK.housekeeping, () => prune(db, query)),
     retention: calls.read(retention),
     setRetention: calls.write(RANK.housekeeping, setRetention),
     async trimCheckpoints(keep) {
@@ -284,7 +285,7 @@ function upkeep(calls: Calls): Upkeep {
       if (calls.connection.wal_bytes <= TIDY_WAL_BYTES) return;
       writer.outside(() => db.sql("PRAGMA wal_checkpoint(TRUNCATE)").all());
     },
-    diagnose: async () => calls.readNow(diagnose, location),
+    diagnose: async (options) => calls.readNow(diagnose, location, options),
     audit: async () => (await import("./audit.ts")).auditHistory(db, location),
     transfer: async () => sqliteTransfer(db, writer, location),
   };

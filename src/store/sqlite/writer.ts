@@ -28,6 +28,8 @@ interface Write {
   resolve: (value: never) => void;
   reject: (error: unknown) => void;
   deadline_ms: number;
+  /** In a commit of its own, in which the engine does not look after rows that belong to others. */
+  unlinked: boolean;
 }
 
 const PAUSE_MIN_MS = 0.5;
@@ -73,9 +75,18 @@ export class Writer {
    * share a sync with; one that is in a hurry takes it along at once.
    */
   write<T>(rank: Rank, run: () => T, within_ms = 0): Promise<T> {
+    return this.#add(rank, run, within_ms, false);
+  }
+
+  /** By itself, and it sees to it that nothing is left which belongs to what it deletes: the engine takes twice as long. */
+  writeUnlinked<T>(rank: Rank, run: () => T): Promise<T> {
+    return this.#add(rank, run, 0, true);
+  }
+
+  #add<T>(rank: Rank, run: () => T, within_ms: number, unlinked: boolean): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const deadline_ms = performance.now() + this.#busy_limit_ms;
-      this.#waiting.push({ rank, run, resolve: resolve as Write["resolve"], reject, deadline_ms });
+      this.#waiting.push({ rank, run, resolve: resolve as Write["resolve"], reject, deadline_ms, unlinked });
       this.#scheduleWithin(within_ms);
     });
   }
@@ -194,7 +205,9 @@ export class Writer {
     const batch = this.#waiting.toSorted((a, b) => a.rank - b.rank);
     this.#waiting = [];
     this.#round += 1;
-    if (batch.length > 0) this.#commitAll(batch);
+    const shared = batch.filter(({ unlinked }) => !unlinked);
+    if (shared.length > 0) this.#commitAll(shared);
+    for (const write of batch) if (write.unlinked) this.#commitUnlinked(write);
     if (this.#waiting.length > 0 || this.#long > 0) return;
     for (const resolve of this.#idle.splice(0)) resolve();
   }
@@ -220,6 +233,12 @@ export class Writer {
       return;
     }
     for (const [index, write] of batch.entries()) write.resolve(results[index] as never);
+  }
+
+  #commitUnlinked(write: Write): void {
+    this.#database.exec("PRAGMA foreign_keys = OFF");
+    this.#commitAll([write]);
+    this.#database.exec("PRAGMA foreign_keys = ON");
   }
 
   /** A write that fails by itself must not take the others of its commit along: they are tried again without it. */
