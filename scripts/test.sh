@@ -65,6 +65,9 @@ need_debian systemd-analyze systemd || true
 need_debian tmux tmux || true
 # What shows that syncs come before answers.
 need_debian strace strace || true
+# A clock that tests can set for real processes, and a mailer.
+need_debian faketime faketime || true
+need_debian msmtp msmtp || true
 # A browser that the dashboard is tried in.
 [ -n "${CHROMIUM:-}" ] || need_debian chromium chromium || true
 # The closing lines are read back, so no colour; and the tests must not see the store or the job of whoever runs them.
