@@ -1,33 +1,10 @@
 /** The main flow through the compiled binary, with the store in PostgreSQL: nothing but LEASE_STORE differs. */
 
-import { afterAll, describe, expect, test } from "bun:test";
-import { newSchema, type Schema } from "../support/postgres.ts";
-import { expectRefusal, LEASE, Place, run, usePlaces } from "./lease.ts";
+import { describe, expect, test } from "bun:test";
+import { usePostgresPlaces } from "./engines.ts";
+import { expectRefusal, LEASE, run } from "./lease.ts";
 
-const newPlace = usePlaces();
-const schemas: Schema[] = [];
-afterAll(async () => {
-  for (const schema of schemas) await schema.drop();
-});
-
-class PostgresPlace extends Place {
-  readonly schema: Schema;
-
-  constructor(folder: string, schema: Schema) {
-    super(folder);
-    this.schema = schema;
-  }
-
-  override get env(): Record<string, string> {
-    return { ...super.env, LEASE_STORE: this.schema.url };
-  }
-}
-
-async function newStore(): Promise<PostgresPlace> {
-  const schema = await newSchema();
-  schemas.push(schema);
-  return new PostgresPlace(newPlace().folder, schema);
-}
+const newStore = usePostgresPlaces();
 
 describe("with a store in PostgreSQL", () => {
   test("jobs are enqueued, run, retried and inspected as ever", async () => {

@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { LeaseError } from "../../src/core/errors.ts";
+import type { Schedule } from "../../src/core/schedule.ts";
 import { systemClock, systemRandom } from "../../src/platform/clock.ts";
 import { copyStore } from "../../src/store/copy/copy.ts";
 import { openPostgres } from "../../src/store/postgres/open.ts";
@@ -112,6 +113,44 @@ describe.each(WAYS)("from %s to %s", (from_engine, to_engine) => {
   });
 });
 
+/** Something of all that plans and bounds jobs. */
+async function plan(store: Store): Promise<void> {
+  const s = new Subject({ store, slack_ms: 0 } as never);
+  await store.setLimit("few", { most: 2, rate: { count: 5, per_ms: 3_600_000 } });
+  await store.setLimit("none", { most: 0, rate: null });
+  const bounded = { limits: ["few"], needs: { gpu: 1 } };
+  await s.enqueue(bounded, bounded);
+  const request = acquireRequest({ queues: ["default"], have: { gpu: ["0", "1"] } });
+  const [grant] = await store.acquire(request);
+  expect(grant?.held).toEqual({ gpu: ["0"] });
+  const job = newJob({ argv: ["backup"], env: { A: "1" }, input: new Uint8Array([49, 255]), ...bounded });
+  const when = { name: "nightly", cron: "0 3 * * *", every_ms: null, zone: "Europe/Berlin", jitter_ms: 5 };
+  await store.setSchedule({ ...when, overlap: "queue", catch_up: "all", job }, 7);
+  const schedule = only(await store.schedules());
+  await store.fire(schedule, [{ at_ms: 7, job }], 9);
+  await store.setSchedule({ ...when, name: "hourly", overlap: "skip", catch_up: "none", job }, 7);
+  await store.pauseSchedule("hourly", true, null);
+  await store.setRetention({ keep_checkpoints: 7, checkpoints: false });
+}
+
+describe.each(WAYS)("what is planned, from %s to %s,", (from_engine, to_engine) => {
+  test("goes on there as it was: limits and what counts for them, needs, schedules, retention", async () => {
+    const [from, to] = [await ENGINES[from_engine](), await ENGINES[to_engine]()];
+    await plan(from);
+    const { counts } = await copyStore({ from, to, force: true });
+    expect(counts).toMatchObject({ jobs: 3, limits: 2, starts: 1, schedules: 2, fired: 1 });
+    expect(await to.limits()).toEqual(await from.limits());
+    expect(await to.holdings()).toEqual(await from.holdings());
+    expect(await to.schedules()).toEqual(await from.schedules());
+    expect(await to.retention()).toEqual({ keep_checkpoints: 7, checkpoints: false });
+    // A time that was fired there is not fired here.
+    const first = (await to.schedules()).find(({ name }) => name === "nightly") as Schedule;
+    expect(await to.fire(first, [{ at_ms: 7, job: first.job }], 11)).toBe(0);
+    const again = acquireRequest({ queues: ["default"], have: { gpu: ["0", "1"] }, count: 9 });
+    expect((await to.acquire(again)).map(({ held }) => held)).toEqual([{ gpu: ["1"] }]);
+  });
+});
+
 describe("a copy", () => {
   test("of an empty store is an empty store", async () => {
     const { counts } = await copyStore({ from: await sqlite(), to: await postgres(), force: false });
@@ -161,6 +200,14 @@ describe("a copy", () => {
     await fill(from);
     await other.enqueue([newJob()]);
     await expect(copyStore({ from, to: other, force: true })).rejects.toThrow("holds jobs already");
+    const [limited, planned] = [await sqlite(), await sqlite()];
+    await limited.setLimit("few", { most: 2, rate: null });
+    await expect(copyStore({ from, to: limited, force: true })).rejects.toThrow("holds limits already");
+    await plan(planned);
+    for (const { id } of await planned.list({ limit: 9, newest_first: true })) await planned.cancel([id], null);
+    using database = new Database(planned.location);
+    database.run("DELETE FROM jobs");
+    await expect(copyStore({ from, to: planned, force: true })).rejects.toThrow("holds schedules already");
     await expect(copyStore({ from, to: from, force: true })).rejects.toThrow("onto itself");
     await expect(copyStore({ from, to: interrupted(to, "finish"), force: true })).rejects.toThrow("interrupted");
     await expect(copyStore({ from: other, to, force: true })).rejects.toThrow("an unfinished copy of");

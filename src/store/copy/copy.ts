@@ -34,9 +34,8 @@ export async function copyStore({ from, to, force, onCopied }: CopyOptions): Pro
   if (mark !== null && mark !== from.location) {
     throw new LeaseError("usage", `${to.location} holds an unfinished copy of ${mark}: finish that, or name another`);
   }
-  if (mark === null && (await to.list({ limit: 1, newest_first: false })).length > 0) {
-    throw new LeaseError("usage", `${to.location} holds jobs already: name an empty store`);
-  }
+  const found = mark === null ? await holds(to) : null;
+  if (found !== null) throw new LeaseError("usage", `${to.location} holds ${found} already: name an empty store`);
   await target.setMark(from.location);
   await target.clear();
   const sent = new Digest();
@@ -48,10 +47,18 @@ export async function copyStore({ from, to, force, onCopied }: CopyOptions): Pro
     }
     onCopied?.(kind, sent.counts[kind]);
   }
+  await to.setRetention(await from.retention());
   await target.finish(await source.nextIds());
   await compare(sent, target, to.location);
   await target.setMark(null);
   return { counts: sent.counts, digest: sent.text() };
+}
+
+/** What somebody would miss; null: it is empty. */
+async function holds(store: Store): Promise<string | null> {
+  if ((await store.list({ limit: 1, newest_first: false })).length > 0) return "jobs";
+  if ((await store.schedules()).length > 0) return "schedules";
+  return (await store.limits()).length > 0 ? "limits" : null;
 }
 
 async function refuseLive(...stores: Store[]): Promise<void> {
