@@ -36,11 +36,12 @@ async function beside(place: Place, line: string, body: () => Promise<void>): Pr
 }
 
 async function list(place: Place): Promise<JobJson[]> {
-  const { stdout } = await place.lease("inspect", "jobs", "--json", "--reverse");
+  const { stdout } = await place.lease("inspect", "jobs", "--json");
   return stdout
     .split("\n")
     .filter((line) => line !== "")
-    .map((line) => JSON.parse(line) as JobJson);
+    .map((line) => JSON.parse(line) as JobJson)
+    .toSorted((a, b) => a.id - b.id);
 }
 
 async function becomes(place: Place, look: (jobs: JobJson[]) => boolean): Promise<JobJson[]> {
