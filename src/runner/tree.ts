@@ -24,6 +24,7 @@ import { killIfSame, signalGroup, signalProcess } from "../platform/signals.ts";
 import type { Fence } from "./fence.ts";
 import { askToEnd, groupLives } from "./group.ts";
 
+/** Then after twice as long each time: most of what leaves does so when the program begins. */
 const FIRST_LOOK_MS = 30;
 const LOOK_EVERY_MS = 200;
 const REAP_EVERY_MS = 1_000;
@@ -142,7 +143,7 @@ class Tree implements Fence {
     const look = (next_ms: number) => {
       this.#timer = setTimeout(() => {
         this.#look();
-        look(LOOK_EVERY_MS);
+        look(Math.min(LOOK_EVERY_MS, 2 * next_ms));
       }, next_ms);
       this.#timer.unref();
     };

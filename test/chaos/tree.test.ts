@@ -1,7 +1,8 @@
 /** The fence without control groups: a worker adopts what its jobs leave behind, and knows whose it is. */
 
+import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
-import { existsSync } from "node:fs";
+import { existsSync, rmSync } from "node:fs";
 import process from "node:process";
 import { BINARY, inSite, until, type Program, type Site } from "../support/process.ts";
 
@@ -143,5 +144,22 @@ describe("without control groups a process that left its job's group, session, e
     await site.reaches(id, "completed", { within_ms: 20_000 });
     expect([site.lines("beside"), alive(site)]).toEqual([[], []]);
     await running.end("SIGTERM");
+  });
+
+  scenario("of a worker with them that could note nothing is found by one that can't see them", async (site) => {
+    const script = `${BESIDE}; if [ $LEASE_ATTEMPT = 1 ]; then ${ESCAPE}; echo ready; exec sleep 300; fi`;
+    const id = await site.script(["--lease", "10m"], script);
+    const first = site.worker();
+    await until("it has escaped", () => alive(site).length === 1);
+    await site.childOf(id);
+    await first.end("SIGKILL");
+    // As if it had been killed the moment after it started the program.
+    const database = new Database(site.location);
+    database.run("UPDATE attempts SET boot_id = NULL, pid = NULL, pid_started = NULL, fence = NULL");
+    database.close();
+    rmSync(`${site.location}-scratch`, { recursive: true });
+    expect((await worker(site, "--until-empty").ended).code).toBe(0);
+    expect(await site.job(id)).toMatchObject({ state: "completed", attempts: 2 });
+    expect([site.lines("beside"), alive(site)]).toEqual([[], []]);
   });
 });
