@@ -158,16 +158,9 @@ export class LeftoverSearch {
     };
   }
 
-  /**
-   * It may have run as another user, or in a control group that can't be seen from here; somebody who can will see to it,
-   * its enforcer by its deadline at the latest.
-   */
-  isOutOfSight(leftovers: Leftovers): boolean {
-    return othersWorkHere(this.#store_url) || this.#isInUnseenGroup(leftovers);
-  }
-
-  #isInUnseenGroup(leftovers: Leftovers): boolean {
-    return !seesCgroups() && this.#confirmedOf(leftovers).cgroups.length > 0;
+  /** It may have run as another user: somebody who can will see to it, its enforcer by its deadline at the latest. */
+  isOutOfSight(): boolean {
+    return othersWorkHere(this.#store_url);
   }
 
   /**

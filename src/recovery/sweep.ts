@@ -291,7 +291,7 @@ export function leftoversOf({ job, attempt }: ExpiredLease): Leftovers | null {
 /** Until its lease is over: then the enforcer of its worker has killed it. */
 function isLeftToOthers(lease: ExpiredLease, search: LeftoverSearch, now_ms: number): boolean {
   const leftovers = leftoversOf(lease);
-  return leftovers !== null && lease.holder_dead && now_ms <= lease.expires_at_ms && search.isOutOfSight(leftovers);
+  return leftovers !== null && lease.holder_dead && now_ms <= lease.expires_at_ms && search.isOutOfSight();
 }
 
 function isToBeCancelled({ job: { state } }: ExpiredLease): boolean {
