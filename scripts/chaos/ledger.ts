@@ -85,10 +85,18 @@ function overlaps(ledger: Ledger, beyond: ReadonlySet<string>): string[] {
   );
 }
 
-/** A child that began before its parent had ended as often as the child was to run. */
-function disorders(ledger: Ledger, { pairs }: Jobs): string[] {
+/** How an attempt ends behind which the job waits for its parents anew, once it is retried. */
+const COMPLETE: ReadonlySet<unknown> = new Set([undefined, "success", "cancelled"]);
+
+/**
+ * A child that began before its parent had ended as often as the child was to run. One that is tried again has begun
+ * when its parents were done: whoever retries a parent alone meanwhile does not stop it.
+ */
+function disorders(ledger: Ledger, attempts: readonly Row[], { pairs }: Jobs): string[] {
+  const causes = new Map(attempts.map(({ job_id, attempt, cause }) => [`${job_id} ${attempt}`, cause]));
   return pairs.flatMap(({ parent, child }) =>
     begins(ledger.get(child) ?? []).flatMap(({ token, at_ns }) => {
+      if (!COMPLETE.has(causes.get(`${child} ${token - 1}`))) return [];
       const before = (ledger.get(parent) ?? []).filter((line) => line.at_ns < at_ns);
       const newest = Math.max(0, ...before.map((line) => line.token));
       const over = before.some((line) => line.token === newest && line.what === "end");
@@ -191,7 +199,7 @@ export async function judge(world: World, jobs: Jobs, unfenced: Unfenced): Promi
       lost: lost(ledger, rows, jobs),
       doubled,
       overlapping: overlaps(ledger, beyond),
-      "out of order": disorders(ledger, jobs),
+      "out of order": disorders(ledger, attempts, jobs),
       "over a limit": crowded(ledger, beyond, jobs),
       "progress forgotten": forgotten(ledger),
       audit: [
