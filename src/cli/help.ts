@@ -185,15 +185,24 @@ function firstPage(commands: Commands, page: Page, whole: boolean): string {
     group.map(([name, { description, short }]) => [name, description, shortNames(short)] as const);
   const width = termWidth(rowsOf(Object.entries(commands)));
   const notes = whole ? [ENVIRONMENT, FILES, IN_A_JOB, EXIT_STATUS] : [];
-  const more = whole ? " and its flags." : ", lease help about everything else.";
+  const more = whole ? " and its flags." : ", lease help about all of them.";
   return pageText([
     paragraph(WHAT, page),
-    usage("lease COMMAND [FLAGS] …", page),
+    ...(whole ? [usage("lease COMMAND [FLAGS] …", page)] : []),
     tableLines({ title: "First steps", rows: FIRST_STEPS }, page),
-    ...[...groups].map(([title, group]) => tableLines({ title, rows: rowsOf(group) }, page, width)),
+    ...[...groups]
+      .slice(0, whole ? groups.size : 1)
+      .map(([title, group]) => tableLines({ title, rows: rowsOf(group) }, page, width)),
+    ...(whole ? [] : [othersLines([...groups].slice(1), page)]),
     ...notes.map((note) => tableLines(note, page)),
     paragraph(`lease COMMAND --help tells about a command${more}`, page),
   ]);
+}
+
+/** So that the beginning of the page is still on the screen at its end. */
+function othersLines(groups: readonly (readonly [string, [string, Commands[string]][]])[], page: Page): string[] {
+  const rows = groups.map(([title, group]) => [title, group.map(([name]) => name).join(", ")] as const);
+  return tableLines({ title: "Others", rows }, page);
 }
 
 /** `(ls = inspect jobs, status)`: a name that stands for more than the command says for what. */

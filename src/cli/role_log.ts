@@ -10,7 +10,8 @@ import process from "node:process";
 import { once } from "../core/once.ts";
 import type { EventFields, EventName, Level, Report } from "../core/report.ts";
 import { jsonLine } from "../view/json.ts";
-import { visible } from "../view/text.ts";
+import { visible, wrap } from "../view/text.ts";
+import { readable } from "../view/time.ts";
 import type { COLOR_CHOICES, LOG_FORMAT_FLAG } from "./flags.ts";
 import { isDiscarded, isTerminal, wantsColor, type Io } from "./io.ts";
 import { logStream } from "./log_stream.ts";
@@ -110,13 +111,23 @@ function plainLine({ date, type, args }: LogObject): string {
 /** Also where consola believes that nobody looks, as in CI. */
 const FANCY = { fancy: true, throttle: 0 };
 
+/** Beside a line: the icon or the level, and the time. */
+const MARGIN = 18;
+const NARROWEST = 20;
+const CLOCK = "09:30:00".length;
+
 async function terminalReporter(color: boolean): Promise<ConsolaReporter> {
   const { reporters } = color
     ? (await import("consola")).createConsola(FANCY).options
     : (await import("consola/basic")).createConsola().options;
+  // The same everywhere, like all that we print, and not as some country writes it.
+  for (const reporter of reporters)
+    Object.assign(reporter, { formatDate: (date: Date) => readable(Number(date)).slice(-CLOCK) });
   return {
     log: (entry, context) => {
-      const args = entry.args.map((arg) => (color ? unstyled(visible(String(arg))) : visible(String(arg))));
+      const width = Math.max(NARROWEST, (process.stderr.columns || Number.POSITIVE_INFINITY) - MARGIN);
+      const text = wrap(visible(entry.args.join(" ")), width).join("\n  ");
+      const args = [color ? unstyled(text) : text];
       // A badge would put empty lines around each warning.
       for (const reporter of reporters) reporter.log({ ...entry, args, badge: false }, context);
     },

@@ -304,11 +304,12 @@ const NO_STOP =
 /** HUP is what a worker hears when the terminal or the ssh session that it was started in is closed. */
 function endOnSignals(pool: WorkerPool, drain_ms: number, { report, notice }: Pick<Shown, "report" | "notice">) {
   let first: NodeJS.Signals | null = null;
-  const drain = (asked: boolean) => {
+  const drain = (signal: NodeJS.Signals, asked: boolean) => {
     const { processing, draining } = pool.statistics().slots;
     const running = processing + draining;
     const jobs = running === 1 ? "1 job" : `${running} jobs`;
-    const draining_text = `draining: ${jobs} may run on for ${formatDuration(drain_ms)}; the same signal again stops them`;
+    const again = `${signal === "SIGINT" ? "Ctrl-C" : "the same signal"} again stops ${running === 1 ? "it" : "them"}`;
+    const draining_text = `draining: ${jobs} may run on for ${formatDuration(drain_ms)}; ${again}`;
     if (running > 0) report("info", asked ? `stopping ${jobs}, back to the queue` : draining_text);
     pool.stop(asked ? 0 : drain_ms);
   };
@@ -316,7 +317,7 @@ function endOnSignals(pool: WorkerPool, drain_ms: number, { report, notice }: Pi
     const asked = first !== null;
     first ??= signal;
     if (signal === "SIGQUIT") pool.abort();
-    else drain(asked);
+    else drain(signal, asked);
     notice?.stopping(pool);
   };
   const ending = onSignals(["SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"], end);

@@ -82,7 +82,7 @@ function workersLine({ workers }: Overview, { now_ms, paint }: Screen): string {
 function retriesLine({ retries }: Overview): string {
   return retries
     .filter(({ jobs }) => jobs > 0)
-    .map(({ retries: count, jobs }) => (count === 0 ? `${jobs} ended without` : `${jobs} after ${count}`))
+    .map(({ retries: count, jobs }) => (count === 0 ? `${jobs} ended without one` : `${jobs} after ${count}`))
     .join(", ");
 }
 

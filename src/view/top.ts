@@ -1,6 +1,6 @@
 /** `lease top`: a screen of jobs with one of them chosen, or the log of one. Data in, lines out. */
 
-import { shownState, type Job, type ShownState } from "../core/job.ts";
+import { isFinished, shownState, type Job, type ShownState } from "../core/job.ts";
 import { paintState, type Screen } from "./style.ts";
 import { commandText, displayWidth, outputLine, pad, truncate, visible, type Size } from "./text.ts";
 import { coarse } from "./time.ts";
@@ -27,8 +27,13 @@ export interface TopFacts {
 const HEAD_ROWS = 3;
 const FOOT_ROWS = 1;
 const COUNTED = ["running", "pending", "scheduled", "blocked", "completed", "failed", "cancelled"] as const;
-const KEYS = "↑↓ choose  enter log  c cancel  r retry  p pause  + - priority  / filter  s sort  tab view  q quit";
-const FEW_KEYS = "↑↓ enter c r p +- / s tab q";
+/** As many as fit; the last always do. */
+const KEYS = [
+  "↑↓ choose  enter log  c cancel  r retry  p pause  + - priority  / filter  s sort  tab view  q quit",
+  "↑↓ enter log  c cancel  r retry  p pause  +- priority  / find  s sort  tab  q",
+  "enter log  c cancel  r retry  / find  q quit",
+  "enter log  c cancel  r retry  q quit",
+];
 /** With less room the queue is left out, then the note. */
 const QUEUE_FROM_COLUMNS = 70;
 const NOTE_FROM_COLUMNS = 50;
@@ -46,7 +51,8 @@ export function topLines(facts: TopFacts, size: Size, screen: Screen): string[] 
   const lines = shown.map((row, index) => jobLine(row, first + index === facts.chosen, size.columns, screen));
   const empty = facts.rows.length === 0 ? [paint.dim(facts.filter === "" ? "no jobs here" : "no job matches")] : [];
   const filler = Array.from({ length: Math.max(0, room - lines.length - empty.length) }, () => "");
-  const foot = facts.message ?? (displayWidth(KEYS) <= size.columns ? KEYS : FEW_KEYS);
+  const keys = KEYS.find((line) => displayWidth(line) <= size.columns) ?? KEYS.at(-1) ?? "";
+  const foot = facts.message ?? keys;
   return [
     headLine(facts, screen),
     tabLine(facts, screen),
@@ -119,7 +125,8 @@ export function topLogLines(job: Job, lines: readonly string[], size: Size, { pa
   const state = shownState(job);
   const head = `${paint.bold(`job ${job.id}`)} ${paintState(paint, state)(state)}  ${visible(commandText(job))}`;
   const room = Math.max(1, size.rows - 2);
-  const shown = lines.slice(-room).map((line) => outputLine(line));
+  const nothing = paint.dim(isFinished(job.state) ? "it printed nothing" : "it has printed nothing so far");
+  const shown = lines.length === 0 ? [nothing] : lines.slice(-room).map((line) => outputLine(line));
   const filler = Array.from({ length: room - shown.length }, () => "");
   return [head, ...shown, ...filler, paint.dim("esc back  c cancel  r retry  q quit")];
 }

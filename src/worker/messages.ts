@@ -75,8 +75,13 @@ export function settledText(lease: Lease, release: Release): [Level, string] | n
     }
     default:
       // What was only acquired ahead is nothing that happened to it.
-      return [ended?.error === NOT_STARTED.error ? "debug" : "info", `${job}: back in the queue: ${ended?.error}`];
+      return [ended?.error === NOT_STARTED.error ? "debug" : "info", `${job}: back in the queue${whyBack(ended)}`];
   }
+}
+
+/** Beyond that it is there. */
+function whyBack({ error }: AttemptEnd): string {
+  return error === null || error === "returned to the queue" ? "" : `: ${error}`;
 }
 
 /** The same for programs. */

@@ -56,7 +56,7 @@ describe("a worker", () => {
     const worker = await site.workerReady("--drain", "1m");
     await site.childOf(id);
     worker.signal("SIGINT");
-    await worker.line(/draining: 1 job may run on for 1m; the same signal again stops them/);
+    await worker.line(/draining: 1 job may run on for 1m; (?:Ctrl-C|the same signal) again stops it/);
     const { code, stderr } = await worker.end("SIGINT");
     expect(code).toBe(0);
     expect(stderr).toMatch(/stopping 1 job, back to the queue\n.*job 1: back in the queue/);

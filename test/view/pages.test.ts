@@ -200,7 +200,7 @@ describe("the overview", () => {
     const text = overviewText(overview(), screen());
     expect(text).toMatch(/^Leases +3 held, 1 stale, next ends in 2m$/m);
     expect(text).toMatch(/^Workers +1 live, 1 of 4 slots busy, 1 missing, 150 completed, 5 failed$/m);
-    expect(text).toMatch(/^Retries +812 ended without, 40 after 1$/m);
+    expect(text).toMatch(/^Retries +812 ended without one, 40 after 1$/m);
     expect(text).toMatch(/^Recovery +7 found, 6 recovered, 1 failed, 1 orphan killed \(85 % saved\); last 40s ago$/m);
   });
 
