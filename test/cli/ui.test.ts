@@ -107,6 +107,10 @@ describe.each(KINDS)("the dashboard with a store in %s", (_kind, make) => {
           "in",
           "--retries",
           "0",
+          "--env",
+          "A=own",
+          "--env",
+          "TRACEPARENT=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
         )
       ).stdout,
     );
@@ -146,6 +150,11 @@ describe.each(KINDS)("the dashboard with a store in %s", (_kind, make) => {
       input: "in",
       argv: told["argv"],
     });
+    const variables = (await lease("inspect", String(copy.id), "--json", "--show-env")).stdout;
+    expect([variables.includes('"own"'), variables.includes("0af7651916cd43dd8448eb211c80319c")]).toEqual([
+      true,
+      false,
+    ]);
     expect(await ui.post<object>("/jobs/cancel", { ids: [id, copy.id] })).toMatchObject({
       jobs: [{ status: "cancelled" }, { status: "cancelled" }],
     });

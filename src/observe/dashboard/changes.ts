@@ -50,8 +50,9 @@ async function sent<T>(c: Context, schema: v.GenericSchema<unknown, T>): Promise
   throw new LeaseError("usage", `what was sent is not understood: ${checked.issues[0].message}`);
 }
 
-/** A key is one job's own, and what it waited for is over. */
-function like({ argv, queue, task, priority, input, cwd, env, settings, limits, needs }: Job): NewJob {
+/** A key is one job's own, as is its trace, and what it waited for is over. */
+function like({ argv, queue, task, priority, input, cwd, env: own, settings, limits, needs }: Job): NewJob {
+  const { TRACEPARENT: _context, TRACESTATE: _state, ...env } = own;
   return { ...draftJob(cwd), argv, queue, task, priority, input, env, settings, limits, needs };
 }
 

@@ -124,6 +124,7 @@ test("times and counts are short", () => {
     "1h 5m",
     "1d",
   ]);
-  expect([agoText(0, 500), agoText(0, 61_000), agoText(90_000, 0)]).toEqual(["now", "1m ago", "in 1m"]);
+  expect([agoText(0, 500), agoText(0, 61_000), agoText(61_000, 0)]).toEqual(["now", "1m ago", "in 1m"]);
+  expect([agoText(41_400, 0), agoText(17_975_000, 0), agoText(7_140_000, 0)]).toEqual(["in 41s", "in 5h", "in 1h 59m"]);
   expect([999, 54_321, 1_234_567].map(countText)).toEqual(["999", "54,321", "1.2M"]);
 });

@@ -7,6 +7,9 @@ import { Ago, Button, Command, Empty, FailureText, JobLink, Section, StateMark, 
 import { attempt, retryJobs } from "./requests.ts";
 import type { FailureBody } from "./types.ts";
 
+/** The server looks no further back. */
+const LOOKED_AT = 500;
+
 function Group({ group }: { group: FailureBody }) {
   const may_change = useMayChange();
   return (
@@ -61,12 +64,16 @@ function Group({ group }: { group: FailureBody }) {
 
 export function Failures() {
   const { body, error } = useLive<{ groups: FailureBody[] }>("/failures");
+  const count = (body?.groups ?? []).reduce((sum, group) => sum + group.count, 0);
   return (
     <>
       <div class="page-head">
         <h1>Failures</h1>
       </div>
-      <Section title="By what they say" more={<span class="muted">of the newest 500</span>}>
+      <Section
+        title="By what they say"
+        more={<span class="muted">{count < LOOKED_AT ? plural(count, "job") : `of the newest ${LOOKED_AT}`}</span>}
+      >
         {body === null ? (
           <Waiting error={error} />
         ) : body.groups.length === 0 ? (

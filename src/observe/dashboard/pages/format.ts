@@ -19,14 +19,19 @@ export function lengthText(ms: number): string {
   return rest === 0 || next === undefined ? `${whole}${large}` : `${whole}${large} ${rest}${next[1]}`;
 }
 
-/** `3m ago`, `in 41s`, `now`. */
+/** `3m ago`, `in 41s`, `in 1h 59m`, `now`: what is awaited is told closer, and to the nearest minute or second. */
 export function agoText(at_ms: number, now_ms: number): string {
   const distance_ms = at_ms - now_ms;
   const far_ms = Math.abs(distance_ms);
   if (far_ms < 1_000) return "now";
+  if (distance_ms > 0) return `in ${untilText(distance_ms)}`;
   const [unit_ms, unit] = UNITS.find(([ms]) => far_ms >= ms) ?? [1_000, "s"];
-  const text = `${Math.floor(far_ms / unit_ms)}${unit}`;
-  return distance_ms > 0 ? `in ${text}` : `${text} ago`;
+  return `${Math.floor(far_ms / unit_ms)}${unit} ago`;
+}
+
+function untilText(ms: number): string {
+  const seconds = Math.round(ms / 1_000);
+  return seconds < 60 ? `${seconds}s` : lengthText(Math.round(ms / 60_000) * 60_000);
 }
 
 const grouped = new Intl.NumberFormat("en");

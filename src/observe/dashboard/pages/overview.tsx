@@ -340,7 +340,7 @@ function Recovery({ body: { recovery, leases, retries } }: { body: OverviewBody 
           <dt>Ended after retries</dt>
           <dd>{plural(retried, "job")}</dd>
         </div>
-        {recovery === null ? (
+        {recovery === null || recovery.last_at === null ? (
           <div>
             <dt>Recovered</dt>
             <dd>nothing so far</dd>

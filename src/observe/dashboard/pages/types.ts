@@ -134,7 +134,7 @@ export interface OverviewBody {
   workers: WorkerBody[];
   leases: { held: number; stale: number; next_expires_at: string | null };
   retries: { retries: number; jobs: number }[];
-  recovery: { recovered: number; failed: number; orphans_killed: number; last_at: string } | null;
+  recovery: { recovered: number; failed: number; orphans_killed: number; last_at: string | null } | null;
   failures: JobLine[];
   running: JobLine[];
   history: HistoryBody[];
