@@ -22,7 +22,7 @@ const SCRIPTS = /\.\/[\w-]+\.sh/g;
 const STUBS = ["make", "fetch"];
 const JOBS_BEFORE = 13;
 /** Sets up the checkout and runs all tests: this one is among them. */
-const NOT_HERE = new Set(["Try it"]);
+const NOT_HERE = new Set(["From source"]);
 
 /** Roles go on until they are stopped; here they end when there is nothing left. */
 const BOUNDED = `
