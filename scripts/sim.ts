@@ -12,7 +12,7 @@ import { shrink } from "../test/sim/shrink.ts";
 import { live, type Life, type LifeOptions } from "../test/sim/simulate.ts";
 
 const USAGE = `bun scripts/sim.ts --seed N [--shrink] [--calm] [--only 3,17]   one life, as a table
-bun scripts/sim.ts [--seeds 1-10000] [--jobs 2] [--json]        many lives, and what broke`;
+bun scripts/sim.ts [--seeds 1-10000] [--jobs 2] [--first] [--json]   many lives, and what broke`;
 
 const { values } = parseArgs({
   options: {
@@ -22,6 +22,7 @@ const { values } = parseArgs({
     only: { type: "string" },
     shrink: { type: "boolean", default: false },
     calm: { type: "boolean", default: false },
+    first: { type: "boolean", default: false },
     json: { type: "boolean", default: false },
     help: { type: "boolean", default: false },
   },
@@ -50,7 +51,7 @@ async function one(seed: number): Promise<number> {
 
 async function many(from: number, to: number, jobs: number): Promise<number> {
   const started_ms = performance.now();
-  const tally: Tally = await liveMany(from, to, jobs);
+  const tally: Tally = await liveMany(from, to, jobs, values.first ? 1 : undefined);
   if (values.json) {
     console.log(JSON.stringify(tally));
     return tally.broken.length === 0 ? 0 : 1;

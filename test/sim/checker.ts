@@ -93,13 +93,13 @@ export class Checker {
     }
   }
 
-  #vanished({ verb, args, before, asked_at_ms }: Write, job: Job): void {
+  #vanished({ verb, args, before, done_at_ms }: Write, job: Job): void {
     if (verb !== "prune") return object(1, `job ${job.id} is gone after ${verb}`);
     const waitsFor = ({ id, state }: Job) => {
       const ends = state.name === "blocked" ? this.#of(id).parents.get(job.id) : undefined;
       return ends !== undefined && !ends.includes(job.state.name);
     };
-    this.plans.pruned(job, args[0] as PruneQuery, asked_at_ms, before.values().find(waitsFor));
+    this.plans.pruned(job, args[0] as PruneQuery, done_at_ms, before.values().find(waitsFor));
   }
 
   #appeared({ verb, before, after }: Write, job: Job): void {
@@ -321,7 +321,8 @@ export class Checker {
       }
       const { name } = after.get(id)!.state;
       if (name === "running") object(4, `edit made job ${id} run`);
-      if (name !== "blocked") this.#mustBeFree("edit", id, after);
+      // One that was freed before stays so, whatever a person does to its parents later.
+      if (changes.parents !== undefined && name !== "blocked") this.#mustBeFree("edit", id, after);
     }
   }
 

@@ -22,8 +22,12 @@ describe("in whatever order things happen", () => {
     );
   }
 
-  test("each of the steps leads somewhere: a world is not finished after the first few", () => {
-    const [shallow, deep] = [3, 5].map((depth) => explore(WORLDS[0]!, { depth }).states) as [number, number];
-    expect(deep).toBeGreaterThan(3 * shallow);
-  });
+  test(
+    "each of the steps leads somewhere: a world is not finished after the first few",
+    () => {
+      const [shallow, deep] = [3, 5].map((depth) => explore(WORLDS[0]!, { depth }).states) as [number, number];
+      expect(deep).toBeGreaterThan(3 * shallow);
+    },
+    TIMEOUT_MS,
+  );
 });

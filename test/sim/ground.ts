@@ -26,6 +26,10 @@ export interface Ground {
   look(before: Jobs): Promise<Jobs>;
   /** From now on, or until it is told null: the statement of that number fails. Null where it can't be made to. */
   failAt: ((statement: number | null) => void) | null;
+  /** Statements of this life so far; only where they can be made to fail. */
+  statements?: () => number;
+  /** Something was asked and is not answered: for one whose answers take real time. */
+  busy?: () => boolean;
   /** Writes past the store. */
   tamper(sql: string, ...params: number[]): void;
   integrity(): Promise<string>;
@@ -45,8 +49,11 @@ const TROUBLE = ["disk I/O error", "database or disk is full"];
 
 /** A database whose statements can be made to fail, one by one. */
 class Failing {
+  /** Statements so far. */
+  steps = 0;
   #left = Infinity;
   #count = 0;
+  #spared = false;
 
   failAt(statement: number | null): void {
     this.#left = statement ?? Infinity;
@@ -69,7 +76,19 @@ class Failing {
     };
   }
 
+  /** For who only looks: the work is done when the call returns, though its answer comes later. */
+  sparing<T>(work: () => T): T {
+    this.#spared = true;
+    try {
+      return work();
+    } finally {
+      this.#spared = false;
+    }
+  }
+
   #step(): void {
+    if (this.#spared) return;
+    this.steps += 1;
     this.#left -= 1;
     if (this.#left > 0) return;
     this.#left = Infinity;
@@ -146,15 +165,23 @@ export function memoryGround(clock: Clock): Ground {
   kept = null;
   memory.clock.lender = clock;
   memory.empty();
-  const { store } = memory;
+  const { store, failing } = memory;
+  const eye = new Proxy(store, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name, target);
+      if (typeof value !== "function") return value;
+      return (...args: unknown[]) => failing.sparing(() => value.apply(target, args) as unknown);
+    },
+  });
+  const begun = failing.steps;
   return {
     store: unhurried(store),
-    eye: store,
+    eye,
     async look(before) {
       const ids = memory.changed();
       if (ids.length === 0) return before;
       const jobs = new Map(before);
-      const found = await store.jobs(ids);
+      const found = await eye.jobs(ids);
       for (const [index, id] of ids.entries()) {
         const job = found[index] ?? null;
         if (job === null) jobs.delete(id);
@@ -162,11 +189,12 @@ export function memoryGround(clock: Clock): Ground {
       }
       return jobs;
     },
-    failAt: (statement) => memory.failing.failAt(statement),
+    failAt: (statement) => failing.failAt(statement),
+    statements: () => failing.steps - begun,
     tamper: (sql, ...params) => memory.tamper(sql, ...params),
     integrity: async () => memory.integrity(),
     async close({ spoiled }) {
-      memory.failing.failAt(null);
+      failing.failAt(null);
       // One in which something broke may have writes under way, or a schema that somebody tampered with.
       if (!spoiled) kept = memory;
     },

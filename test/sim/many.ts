@@ -16,8 +16,9 @@ const MOST_BROKEN = 20;
 
 const SCRIPT = join(import.meta.dir, "../../scripts/sim.ts");
 
-export async function liveMany(from: number, to: number, processes: number): Promise<Tally> {
-  if (processes <= 1) return liveHere(from, to);
+/** `most`: after so many that are broken it ends. */
+export async function liveMany(from: number, to: number, processes: number, most = MOST_BROKEN): Promise<Tally> {
+  if (processes <= 1) return liveHere(from, to, {}, most);
   const each = Math.ceil((to - from + 1) / processes);
   const parts = Array.from({ length: processes }, (_, index) => {
     const first = from + index * each;
@@ -26,9 +27,14 @@ export async function liveMany(from: number, to: number, processes: number): Pro
   return add(await Promise.all(parts));
 }
 
-export async function liveHere(from: number, to: number, options: LifeOptions = {}): Promise<Tally> {
+export async function liveHere(
+  from: number,
+  to: number,
+  options: LifeOptions = {},
+  most = MOST_BROKEN,
+): Promise<Tally> {
   const tally: Tally = { lives: 0, writes: 0, seen: {}, broken: [] };
-  for (let seed = from; seed <= to && tally.broken.length < MOST_BROKEN; seed++) {
+  for (let seed = from; seed <= to && tally.broken.length < most; seed++) {
     const { seen, events, broken } = await live(seed, options);
     tally.lives += 1;
     tally.writes += events.length;

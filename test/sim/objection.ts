@@ -15,6 +15,8 @@ export interface Write {
   after: Jobs;
   /** The store's clock when the write was asked for: it is committed then or later. */
   asked_at_ms: number;
+  /** When it was answered: it was committed by then. */
+  done_at_ms: number;
 }
 
 export class Objection extends Error {}

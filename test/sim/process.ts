@@ -18,6 +18,9 @@ export interface Faults {
   /** The process is frozen, or killed, while it waits. */
   freeze: number;
   crash: number;
+  /** Awaits of calls to the store so far, and at which of them what happens; null: at none. */
+  awaits: number;
+  at_await: { await: number; what: "freeze" | "crash" | "fail" } | null;
 }
 
 export interface ProcessOptions {
@@ -85,9 +88,20 @@ export class SimProcess {
     else if (this.#state === "frozen") this.#waiting.push(() => this.#go(fn));
   }
 
+  #atAwait(): void {
+    const { faults, steady = false } = this.#options;
+    faults.awaits += 1;
+    if (faults.awaits !== faults.at_await?.await || steady) return;
+    const { what } = faults.at_await;
+    if (what === "fail") throw new Error("store trouble");
+    if (what === "crash") this.crash();
+    else this.freeze();
+  }
+
   /** While it waits for the store, on the way there or back. */
   async #onTheWay(): Promise<void> {
     const { chance, faults, far, clock, note, steady = false } = this.#options;
+    this.#atAwait();
     const late = chance.of(faults.slow);
     const ms = late ? chance.between(1, SLOWEST_MS) : far && faults.slow > 0 ? chance.between(0, FAR_MS) : 0;
     if (ms > 0) await sleep(clock, ms);
@@ -104,7 +118,7 @@ export class SimProcess {
   }
 
   #unreliable(store: Store): Store {
-    const { chance, faults } = this.#options;
+    const { chance, faults, clock } = this.#options;
     return new Proxy(store, {
       get: (target, name) => {
         const value: unknown = Reflect.get(target, name, target);
@@ -113,6 +127,8 @@ export class SimProcess {
         return async (...args: unknown[]) => {
           await this.#onTheWay();
           if (chance.of(faults.before)) throw new Error("store trouble");
+          // It compares two clocks, which are read in the same moment: the way to a store on this machine is no way.
+          if (name === "noticeClockJump") args[0] = { ...(args[0] as object), uptime_ms: Math.round(clock.mono_ms()) };
           const answer: unknown = await value.apply(target, args);
           await this.#onTheWay();
           if (chance.of(faults.after)) throw new Error("the answer was lost");

@@ -133,21 +133,23 @@ export class Recorder {
     const logs = verb === "appendLogs" ? (args[0] as LogWrite[]) : [];
     const logged = await this.#logged(logs);
     let [answer, failure]: [unknown, unknown] = [undefined, null];
-    this.#arm();
+    const armed = this.#arm();
     try {
       answer = await call(...args);
     } catch (error) {
       failure = error;
       this.checker.note(`${verb} failed`);
     }
-    ground.failAt?.(null);
+    if (armed) ground.failAt?.(null);
+    const done_at_ms = store_clock.wall_ms();
     const after = await ground.look(before);
     if (failure === null) this.#checkLogs(logs, before, logged, await this.#logged(logs));
     this.#jobs = after;
     const at_ms = clock.mono_ms();
     this.events.push({ at_ms, who, ...eventOf(verb, args, failure ?? answer, before, after) });
     try {
-      await this.checker.check({ verb, args, answer, failed: failure !== null, before, after, asked_at_ms });
+      const times = { asked_at_ms, done_at_ms };
+      await this.checker.check({ verb, args, answer, failed: failure !== null, before, after, ...times });
     } catch (error) {
       if (!(error instanceof Objection)) throw error;
       this.objection ??= error;
@@ -156,10 +158,11 @@ export class Recorder {
     return answer;
   }
 
-  #arm(): void {
+  #arm(): boolean {
     const { ground, chance, faults } = this.#options;
-    if (ground.failAt === null || !chance.of(faults.statement)) return;
+    if (ground.failAt === null || !chance.of(faults.statement)) return false;
     ground.failAt(chance.between(1, MOST_STATEMENTS));
+    return true;
   }
 
   /** Where the pieces of each log begin. */

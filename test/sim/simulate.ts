@@ -63,6 +63,9 @@ export interface Life {
   /** What was done, by the number of the step. */
   steps: ReadonlyMap<number, Action>;
   seen: Record<string, number>;
+  /** Before there was peace. */
+  statements: number;
+  awaits: number;
   events: readonly Event[];
   /** What was broken; null: nothing. */
   broken: Error | null;
@@ -79,7 +82,9 @@ export async function live(seed: number, { only, ...options }: LifeOptions = {})
   const world = await World.open(seed, options);
   const steps = new Map<number, Action>();
   let broken: Error | null = null;
+  let [statements, awaits] = [0, 0];
   try {
+    world.begin();
     for (const step of only ?? Array.from({ length: STEPS }, (_, index) => index)) {
       world.chance.reseed(seed, step);
       const action = world.chance.weighted(WEIGHTS);
@@ -87,6 +92,7 @@ export async function live(seed: number, { only, ...options }: LifeOptions = {})
       await act(world, action);
       await passSome(world);
     }
+    [statements, awaits] = [world.statements, world.faults.awaits];
     world.chance.reseed(seed, STEPS);
     await peace(world);
     await world.checkEnd();
@@ -94,7 +100,8 @@ export async function live(seed: number, { only, ...options }: LifeOptions = {})
     broken = error as Error;
   }
   await world.close({ spoiled: broken !== null });
-  return { seed, steps, seen: world.recorder.checker.seen, events: world.recorder.events, broken };
+  const { checker, events } = world.recorder;
+  return { seed, steps, seen: checker.seen, statements, awaits, events, broken };
 }
 
 /** Throws what the checker objects to, with the seed. */

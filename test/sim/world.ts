@@ -26,12 +26,17 @@ const STEP_MS = 500;
 const NOTICED_MS = 1_500;
 const QUEUES = ["default", "other"];
 
+const NO_FAULTS = { before: 0, after: 0, slow: 0, freeze: 0, crash: 0 };
+
 export interface WorldOptions {
   /** A store that is not as it should be, for the proof that the checker objects. */
   mutate?: (store: Store, ground: Ground) => Store;
   careless?: boolean;
   /** Nothing goes wrong with the store or at an await. */
   calm?: boolean;
+  /** The one thing that goes wrong with the store, by the number of the statement or of the await. */
+  fail_statement?: number;
+  at_await?: Faults["at_await"];
   /** Where the store is; by the seed, unless told. */
   ground?: (clock: ManualClock, chance: Chance) => Promise<Ground>;
   /** The store has a clock of its own, as a server has; by the seed, unless told. */
@@ -54,12 +59,15 @@ export class World {
   readonly #base: Store;
   readonly #jobs: SimProcess;
   #jumped_at_ms = -Infinity;
+  #begun = 0;
 
   private constructor(seed: number, options: WorldOptions, ground: Ground, clock: ManualClock, far: boolean) {
-    const calm = options.calm ?? false;
-    this.faults = calm
-      ? { before: 0, after: 0, slow: 0, freeze: 0, crash: 0, statement: 0 }
-      : { before: 0.03, after: 0.03, slow: 0.02, freeze: 0.003, crash: 0.001, statement: 0.04 };
+    this.faults = {
+      ...(options.calm === true ? NO_FAULTS : { before: 0.03, after: 0.03, slow: 0.02, freeze: 0.003, crash: 0.001 }),
+      statement: options.calm === true ? 0 : 0.04,
+      awaits: 0,
+      at_await: options.at_await ?? null,
+    };
     this.chance = new Chance(seed);
     this.clock = clock;
     this.far = far;
@@ -164,6 +172,17 @@ export class World {
     return this.workers.flatMap(({ tasks }) => [...tasks]);
   }
 
+  /** All are here: from now on statements count, and one may fail. */
+  begin(): void {
+    this.#begun = this.#ground.statements?.() ?? 0;
+    this.faults.awaits = 0;
+    if (this.#options.fail_statement !== undefined) this.#ground.failAt?.(this.#options.fail_statement);
+  }
+
+  get statements(): number {
+    return (this.#ground.statements?.() ?? 0) - this.#begun;
+  }
+
   jump(ms: number): void {
     this.recorder.tell("world", `the clock jumps by ${ms} ms`);
     this.clock.jumpWall(ms);
@@ -182,9 +201,22 @@ export class World {
 
   /** Every write that was asked for is done. */
   async quiet(): Promise<void> {
+    const { busy } = this.#ground;
+    if (busy !== undefined) return this.#quietInRealTime(busy);
     for (let turn = 0; turn < 2_000; turn++) {
       await new Promise((resolve) => setImmediate(resolve));
       if (this.recorder.idle) return;
+    }
+    throw new Error("the store is never done");
+  }
+
+  async #quietInRealTime(busy: () => boolean): Promise<void> {
+    const until_ms = performance.now() + 30_000;
+    for (let calm = 0; performance.now() < until_ms;) {
+      await new Promise((resolve) => setTimeout(resolve, 0));
+      calm = this.recorder.idle && !busy() ? calm + 1 : 0;
+      // What an answer sets off is asked a turn later.
+      if (calm > 2) return;
     }
     throw new Error("the store is never done");
   }
@@ -209,7 +241,8 @@ export class World {
   /** From here on all goes well. */
   stopFaults(): void {
     this.recorder.tell("world", "peace");
-    for (const name of Object.keys(this.faults) as (keyof typeof this.faults)[]) this.faults[name] = 0;
+    Object.assign(this.faults, NO_FAULTS, { statement: 0, at_await: null });
+    this.#ground.failAt?.(null);
     for (const { process } of [...this.workers, ...this.sweeps]) process.thaw();
   }
 
@@ -263,7 +296,7 @@ export class World {
 }
 
 /** That of a server: it goes on evenly, whatever anybody does to the clocks of the workers. */
-function farClock(clock: ManualClock) {
+export function farClock(clock: ManualClock) {
   const offset_ms = clock.wall_ms() - clock.mono_ms() + FAR_CLOCK_MS;
   return {
     wall_ms: () => Math.floor(clock.mono_ms() + offset_ms),
