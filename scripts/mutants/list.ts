@@ -174,7 +174,7 @@ const GRANTS: readonly Mutant[] = [
         "return this.#shares_clock && wall_ms - mono_ms < -1e15;",
       ],
     ],
-    checks: ["sim", "test/leasing/silence_watch_trouble.test.ts", "test/leasing/lease.test.ts"],
+    checks: ["test/leasing/silence_watch_trouble.test.ts", "test/leasing/lease.test.ts", "sim"],
   },
   {
     name: "a job whose lease can't be renewed is not killed",
@@ -186,7 +186,7 @@ const GRANTS: readonly Mutant[] = [
     name: "a refused extension is not the end of a job",
     within: "src/leasing/silence_watch.ts",
     swaps: [['if (answer.status !== "extended" && !this.#over) this.#events.lost(answer.status);', "void answer;"]],
-    checks: ["sim", "test/leasing/silence_watch_trouble.test.ts", "test/leasing/silence_watch.test.ts"],
+    checks: ["test/leasing/silence_watch_trouble.test.ts", "test/leasing/silence_watch.test.ts", "sim"],
   },
 ];
 
@@ -326,7 +326,7 @@ const ENDS: readonly Mutant[] = [
         "expires_at_ms = ?1 + granted.lease_ms / 2 + ?2 * 0,",
       ],
     ],
-    checks: ["sim", "test/recovery/sweep_jump.test.ts"],
+    checks: ["test/recovery/sweep_jump.test.ts", "sim"],
   },
 ];
 
@@ -354,9 +354,10 @@ const PEOPLE: readonly Mutant[] = [
     within: SQLITE,
     swaps: [
       [
-        "AND state IN ('completed', 'failed', 'cancelled')\n",
-        "AND state IN ('completed', 'failed', 'cancelled', 'scheduled')\n",
+        '=> FINISHED.has(before.get(id)?.["state"]));',
+        '=> FINISHED.has(before.get(id)?.["state"]) || before.get(id)?.["state"] === "scheduled");',
       ],
+      ["AND state IN ('completed', 'failed', 'cancelled')`;", "AND state <> 'running'`;"],
     ],
     checks: ["sim", ...CONTRACT],
   },
@@ -377,8 +378,8 @@ const PEOPLE: readonly Mutant[] = [
     within: SQLITE,
     swaps: [
       [
-        "WHERE id = ?1 AND state IN ('blocked', 'scheduled', 'pending') RETURNING queue",
-        "WHERE id = ?1 AND state IN ('scheduled', 'pending') RETURNING queue",
+        "json_each(?1)) AND state IN ('blocked', 'scheduled', 'pending')`;",
+        "json_each(?1)) AND state IN ('scheduled', 'pending')`;",
       ],
     ],
     checks: CONTRACT,
@@ -388,8 +389,12 @@ const PEOPLE: readonly Mutant[] = [
     within: SQLITE,
     swaps: [
       [
-        "state IN ('blocked', 'scheduled', 'pending') RETURNING",
-        "state IN ('blocked', 'scheduled', 'pending', 'running') RETURNING",
+        "json_each(?1)) AND state IN ('blocked', 'scheduled', 'pending')`;",
+        "json_each(?1)) AND finished_at_ms IS NULL`;",
+      ],
+      [
+        'const WAITING: ReadonlySet<unknown> = new Set(["blocked", "scheduled", "pending"]);',
+        'const WAITING: ReadonlySet<unknown> = new Set(["blocked", "scheduled", "pending", "running"]);',
       ],
     ],
     checks: ["sim", ...CONTRACT],
