@@ -32,10 +32,11 @@ export interface DrainResult {
  * ```
  */
 export async function drain(queue: Queue, handler: Handler, options: WorkerOptions = {}): Promise<DrainResult> {
-  const ground = { ...groundOf(queue), changed: () => {}, due_only: true };
+  const ground = { ...groundOf(queue), due_only: true };
   const chosen = { queue: "*", ...options, until_empty: true, sweep: false };
   const worker = new QueueWorker(chosen, handler, ground);
-  await worker.finished;
+  const stopWatching = queue.watch(() => worker.wake());
+  await worker.finished.finally(stopWatching);
   const { completed, failed, other } = worker.statistics();
   return { completed, failed, other };
 }

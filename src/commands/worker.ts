@@ -8,21 +8,8 @@ import { UNLEARNED_LEASE_MS } from "../core/learning.ts";
 import { BEATS, DEFAULT_QUEUE } from "../core/job.ts";
 import { checkName } from "../core/check_job.ts";
 import { MOST_SLOTS, scalingOf } from "../core/scaling.ts";
-import {
-  ADDRESS,
-  COUNT,
-  DURATION,
-  FOLDER,
-  GRACE,
-  integer,
-  LEASE,
-  NAME,
-  QUEUE,
-  readValue,
-  TASK,
-} from "../core/values.ts";
-import { HAVE } from "../core/plan_values.ts";
-import type { Resources } from "../core/resources.ts";
+import { ADDRESS, COUNT, DURATION, FOLDER, GRACE, integer, LEASE, NAME, QUEUE, TASK } from "../core/values.ts";
+import { HAVE, haveOf } from "../core/plan_values.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
 import { checkLogFolder } from "../runner/log/file.ts";
 import { WorkerPool } from "../worker/pool.ts";
@@ -131,7 +118,7 @@ export default command({
   run: async ({ args, lists, rest, io }) => {
     const { grace = DEFAULT_KILL_GRACE_MS, drain: drain_ms = 30_000 } = args;
     const learn = args.lease === "auto";
-    const [times, scaling, have] = [timesOf(args), scalingOf(args, spelt), haveOf(lists.have)];
+    const [times, scaling, have] = [timesOf(args), scalingOf(args, spelt), haveOf(lists.have, "--have")];
     const max_jobs = args.once ? 1 : (args.max_jobs ?? null);
     const queues = queuesOf(lists.queue);
     if (args.log_dir !== undefined) checkLogFolder(args.log_dir);
@@ -248,16 +235,6 @@ function tellHint(hint: string, io: Io | null, report: Report): void {
 }
 
 const spelt = (option: string) => (option === "slots" ? "-j" : `--${flagName(option)}`);
-
-function haveOf(given: readonly string[]): Resources {
-  const have: Record<string, readonly string[] | number> = {};
-  for (const text of given) {
-    const [name, has] = readValue(HAVE, text, "--have");
-    if (name in have) throw new LeaseError("usage", `--have ${name} is given twice: say all of it at once`);
-    have[name] = has;
-  }
-  return have;
-}
 
 interface ShowFlags {
   color: (typeof COLOR_CHOICES)[number];

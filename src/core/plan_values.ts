@@ -2,10 +2,11 @@
 
 import * as v from "valibot";
 import { readDuration } from "./duration.ts";
+import { LeaseError } from "./errors.ts";
 import type { Rate } from "./gate.ts";
 import { once } from "./once.ts";
-import { readNeeds, readResource, type Needs } from "./resources.ts";
-import { kind, text, timeText, type Parsed, type Value } from "./values.ts";
+import { readNeeds, readResource, type Needs, type Resources } from "./resources.ts";
+import { kind, readValue, text, timeText, type Parsed, type Value } from "./values.ts";
 import { TASKS } from "./value_lists.ts";
 
 /** `10/1m`: so many in so much time. */
@@ -44,3 +45,14 @@ export const NEEDS: Value<Needs> = kind("NAME[=N]", needsText, { json: needsJson
 
 /** One resource of a machine. */
 export const HAVE = kind("NAME=WHAT", text(readResource));
+
+/** All of them, as `option` was given them. */
+export function haveOf(given: readonly string[], option: string): Resources {
+  const have: Record<string, readonly string[] | number> = {};
+  for (const one of given) {
+    const [name, has] = readValue(HAVE, one, option);
+    if (name in have) throw new LeaseError("usage", `${option} ${name} is given twice: say all of it at once`);
+    have[name] = has;
+  }
+  return have;
+}

@@ -58,6 +58,11 @@ export class Lease {
     return this.job.env["TRACEPARENT"] ?? null;
   }
 
+  /** What of its machine the job was given. */
+  get held(): Grant["held"] {
+    return this.grant.held;
+  }
+
   /** The store accepted a request sent then, for so long from then on. */
   extended(sent: Instant, valid_ms: number, expires_at_ms: number): void {
     this.#sent = sent;

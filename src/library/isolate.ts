@@ -9,10 +9,11 @@
 import { LeaseError } from "../core/errors.ts";
 import type { Handling, HandlerTools } from "../worker/in_process.ts";
 import { toHandlerJob, type HandlerJob } from "./job.ts";
+import type { LeaseView } from "./worker.ts";
 
 /** To the thread. */
 type Order =
-  | { type: "run"; url: string; job: HandlerJob; token: number; traceparent: string | null }
+  | { type: "run"; url: string; job: HandlerJob; lease: LeaseView }
   | { type: "abort"; cause: string; why: string }
   | { type: "noted"; note: number; error: string | null };
 
@@ -47,11 +48,11 @@ function thread(): void {
     const cause = known.cause === undefined || depth > 6 ? null : sent(known.cause, depth + 1);
     return { name: known.name, message: known.message, stack: known.stack, cause };
   };
-  const run = async ({ url, job, token, traceparent }: Order & { type: "run" }): Promise<void> => {
+  const run = async ({ url, job, lease }: Order & { type: "run" }): Promise<void> => {
     aborter = new AbortController();
     const tools = {
       signal: aborter.signal,
-      lease: { token, traceparent },
+      lease,
       beat: () => say({ type: "beat" }),
       progress: (percent: number, message?: string) => say({ type: "progress", percent, message }),
       log: (...words: unknown[]) =>
@@ -158,7 +159,8 @@ export class Isolate {
       });
       signal.addEventListener("abort", abort);
       const job = toHandlerJob(lease.job, lease.grant.checkpoint);
-      taken.post({ type: "run", url: url.href, job, token: lease.token, traceparent: lease.traceparent });
+      const { token, traceparent, held } = lease;
+      taken.post({ type: "run", url: url.href, job, lease: { token, traceparent, held } });
       const value = await result;
       this.#giveBack(tools);
       return value;

@@ -1,8 +1,8 @@
 /** Jobs as the library shows and takes them: the names of the JSON, with input and output as what they say. */
 
 import { LeaseError } from "../core/errors.ts";
-import type { Job, NewJob } from "../core/job.ts";
-import { draftJob } from "../core/draft.ts";
+import { DEFAULT_SETTINGS, type Job, type NewJob } from "../core/job.ts";
+import { draftJob, type JobDraft } from "../core/draft.ts";
 import type { JobFieldName } from "../core/job_fields.ts";
 import { jobOfObject } from "../config/job_json.ts";
 import { parseAt } from "../config/at.ts";
@@ -164,7 +164,8 @@ export function toNewJob(options: JobOptions, now_ms: () => number): NewJob {
     throw new LeaseError("usage", 'a job is an object: { queue: "mail", input: { … } }');
   }
   const { input, ...rest } = options;
-  const defaults = draftJob(process.cwd());
+  // As one object for all: what says nothing of settings need not be asked which it has.
+  const defaults: JobDraft = { ...draftJob(process.cwd()), settings: DEFAULT_SETTINGS };
   if (input !== undefined && input !== null) defaults.input = inputBytes(input);
   return jobOfObject(rest as Readonly<Record<string, unknown>>, defaults, {
     env: process.env,

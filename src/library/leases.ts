@@ -2,7 +2,8 @@
 
 import { calibrate } from "../core/calibration.ts";
 import { LeaseError } from "../core/errors.ts";
-import { DURATION, LEASE, NAME } from "../core/values.ts";
+import { COUNT, DURATION, LEASE, NAME } from "../core/values.ts";
+import type { AttemptEnd } from "../core/transition.ts";
 import type { Lease } from "../leasing/lease.ts";
 import { LeaseManager } from "../leasing/manager.ts";
 import { host, ownIdentity } from "../platform/machine.ts";
@@ -68,7 +69,7 @@ export interface ReleaseOutcome {
   error?: string;
 }
 
-const ACQUIRE_VALUES = { queue: NAME, task: NAME, lease: LEASE } as const;
+const ACQUIRE_VALUES = { queue: NAME, task: NAME, lease: LEASE, job: COUNT } as const;
 
 /**
  * Leases by hand: acquire one, renew it, release it.
@@ -101,16 +102,17 @@ export class QueueLeaseManager {
   }
 
   /**
-   * A lease on the job whose turn it is, of a queue and a task or of any; null: there is none. `lease` is how long it is
-   * held for where the job sets nothing itself; `"5m"` unless told.
+   * A lease on the job whose turn it is, of a queue and a task or of any, or on that `job` and no other; null: there is
+   * none that waits. `lease` is how long it is held for where the job sets nothing itself; `"5m"` unless told.
    */
   async acquire<Input = Untyped>(
-    options: { queue?: string; task?: string; lease?: string } = {},
+    options: { queue?: string; task?: string; lease?: string; job?: number } = {},
   ): Promise<HeldLease<Input> | null> {
-    const { queue, task = null, lease = DEFAULT_LEASE_MS } = readOptions(options, ACQUIRE_VALUES);
+    const { queue, task = null, lease = DEFAULT_LEASE_MS, job } = readOptions(options, ACQUIRE_VALUES);
     const lease_ms = lease === "auto" ? 0 : calibrate({ lease_ms: lease }).lease_ms;
     const queues = queue === undefined ? null : [queue];
-    const [granted] = await this.#inner.acquire({ queues, task, lease_ms });
+    const only = job === undefined ? {} : { job };
+    const [granted] = await this.#inner.acquire({ queues, task, lease_ms, ...only });
     return granted === undefined ? null : new Held(granted);
   }
 
@@ -130,14 +132,18 @@ export class QueueLeaseManager {
     const text = outputText(output);
     const cause = success ? "success" : "error";
     const end = { cause, exit_code: null, signal: null, error, output: text, last_line: null, beats: 0 } as const;
-    const release = await this.#inner.release(innerOf(lease), { end });
-    return release.status === "applied" ? release.change.state.name : "stale";
+    return this.#end(lease, end);
   }
 
   /** Gives the job back: it is pending again, and that counts as no attempt. */
   async giveBack(lease: HeldLease): Promise<string> {
     const nothing = { exit_code: null, signal: null, error: "returned to the queue", output: null, last_line: null };
-    const release = await this.#inner.release(innerOf(lease), { end: { cause: "returned", ...nothing, beats: 0 } });
+    return this.#end(lease, { cause: "returned", ...nothing, beats: 0 });
+  }
+
+  async #end(lease: HeldLease, end: AttemptEnd): Promise<string> {
+    const release = await this.#inner.release(innerOf(lease), { end });
+    groundOf(this.#queue).changed();
     return release.status === "applied" ? release.change.state.name : "stale";
   }
 

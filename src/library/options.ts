@@ -64,6 +64,7 @@ const SLOTS = integer({ min: 1, max: MOST_SLOTS });
 
 export const WORKER_VALUES = {
   queue: nameList,
+  have: nameList,
   task: TASK,
   slots: SLOTS,
   min: SLOTS,

@@ -107,7 +107,7 @@ export class Queue implements AsyncDisposable {
   constructor(ground: QueueGround) {
     this.#ground = ground;
     this.location = ground.store.location;
-    grounds.set(this, ground);
+    grounds.set(this, { ...ground, changed: () => this.#changed() });
   }
 
   get #store(): Store {
@@ -375,10 +375,13 @@ export class Queue implements AsyncDisposable {
   }
 }
 
-const grounds = new WeakMap<Queue, QueueGround>();
+/** `changed` tells whoever waits or works here. */
+type PartsGround = QueueGround & { changed: () => void };
+
+const grounds = new WeakMap<Queue, PartsGround>();
 
 /** For the parts that stand on a queue. */
-export function groundOf(queue: Queue): QueueGround {
+export function groundOf(queue: Queue): PartsGround {
   const ground = grounds.get(queue);
   if (ground === undefined) throw new LeaseError("usage", "this is no queue: make one with open(…)");
   return ground;

@@ -45,23 +45,34 @@ const SWEEP_VALUES = {
  */
 export class QueueSweep {
   readonly #inner: RecoverySweep;
+  readonly #changed: () => void;
 
   constructor(queue: Queue, options: SweepOptions = {}) {
     const { every = null, grace = null, prune = null, ...rest } = readOptions(options, SWEEP_VALUES);
     const { sweep_grace_ms, sweep_every_ms } = calibrate({ sweep_every_ms: every, sweep_grace_ms: grace });
-    const { store, store_url, clock, random, report, machine_time } = groundOf(queue);
+    const { store, store_url, clock, random, report, machine_time, changed } = groundOf(queue);
+    this.#changed = changed;
     const times = { grace_ms: sweep_grace_ms, every_ms: sweep_every_ms, prune_ms: prune };
     this.#inner = new RecoverySweep({ store, store_url, clock, random, report, machine_time, ...times, ...rest });
   }
 
   /** One pass over everything. */
-  scan(): Promise<SweepCounts> {
-    return this.#inner.scan();
+  async scan(): Promise<SweepCounts> {
+    const counts = await this.#inner.scan();
+    this.#tell(counts);
+    return counts;
   }
 
   /** Sweeps now and then again and again. */
   start(onScan?: (counts: SweepCounts) => void): void {
-    this.#inner.start(onScan);
+    this.#inner.start((counts) => {
+      this.#tell(counts);
+      onScan?.(counts);
+    });
+  }
+
+  #tell({ expired_found }: SweepCounts): void {
+    if (expired_found > 0) this.#changed();
   }
 
   /** With `wait` (so it is unless told) it resolves when a sweep under way is done, or after `timeout` (`"10s"`). */

@@ -4,6 +4,8 @@ import { calibrate, DEFAULT_KILL_GRACE_MS } from "../core/calibration.ts";
 import type { Clock, MachineTime, Random } from "../core/clock.ts";
 import { checkName } from "../core/check_job.ts";
 import { LeaseError } from "../core/errors.ts";
+import { haveOf } from "../core/plan_values.ts";
+import type { Resources } from "../core/resources.ts";
 import { DEFAULT_QUEUE } from "../core/job.ts";
 import { UNLEARNED_LEASE_MS } from "../core/learning.ts";
 import type { Report } from "../core/report.ts";
@@ -34,6 +36,8 @@ export interface WorkerOptions {
   scale_up_at?: number;
   /** Idle time that removes one; `"5m"` unless told. */
   scale_down_after?: string;
+  /** What this machine has for jobs that need any of it: `["gpu=0,1", "mem=32G"]`. `lease.held` tells what a job got. */
+  have?: string | readonly string[];
   /** Name to show in lists. */
   name?: string;
   /** Also keep whole logs of programs there, as plain files. */
@@ -68,6 +72,8 @@ export interface WorkerOptions {
 export interface LeaseView {
   /** Rises by one with every grant of the job: what a system that is written to can fence with. */
   readonly token: number;
+  /** What of the machine the job was given, of what it needs: ids, or an amount. */
+  readonly held: Resources;
   /** The trace that the job belongs to, as W3C's trace context spells it, to be handed on; null: none. */
   readonly traceparent: string | null;
 }
@@ -206,6 +212,7 @@ function poolOptions(read: Read, handling: Handling | null, ground: WorkerGround
     task: read.task ?? null,
     commands_only: handling === null,
     name: read.name ?? null,
+    have: haveOf(read.have ?? [], "have"),
     slots: read.slots ?? 1,
     scaling: scalingOf(read, (option) => option),
     times: calibrate({ lease_ms: learn ? UNLEARNED_LEASE_MS : lease, interval_ms: interval }),

@@ -6,7 +6,6 @@ import { join } from "node:path";
 import {
   Heartbeat,
   HeartbeatTimer,
-  LeaseError,
   LeaseExtender,
   LeaseManager,
   open,
@@ -15,46 +14,8 @@ import {
   type HeldLease,
   type Queue,
 } from "../../src/index.ts";
-import { FakeClock } from "../../src/testing.ts";
 import { answered, temporaryFolder } from "../leasing/fixture.ts";
-
-interface Ground {
-  queue: Queue;
-  clock: FakeClock;
-  manager: LeaseManager;
-  /** Enqueues a job and acquires it. */
-  held: (lease?: string) => Promise<HeldLease>;
-  /** Nothing of the store can be reached any more. */
-  cutOff: () => Promise<void>;
-}
-
-function on(title: string, body: (ground: Ground) => Promise<void>): void {
-  test(title, async () => {
-    const clock = new FakeClock();
-    const queue = await open(":memory:", { clock, random: () => 0.5, report: () => {} });
-    const manager = new LeaseManager(queue, "worker-1");
-    const held = async (lease?: string) => {
-      await queue.enqueue({ input: { page: 1 } });
-      const found = await manager.acquire(lease === undefined ? {} : { lease });
-      if (found === null) throw new Error("there is one");
-      return found;
-    };
-    try {
-      await body({ queue, clock, manager, held, cutOff: () => queue.close() });
-    } finally {
-      await queue.close();
-    }
-  });
-}
-
-const code = async (act: () => unknown): Promise<string> => {
-  try {
-    await act();
-  } catch (error) {
-    return error instanceof LeaseError ? error.code : String(error);
-  }
-  return "accepted";
-};
+import { code, on } from "./ground.ts";
 
 describe("a LeaseManager", () => {
   on("acquires work, has it done and releases it with the result", async ({ queue, manager }) => {

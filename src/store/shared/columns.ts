@@ -38,13 +38,14 @@ export function toGrace(column: unknown): Grace | null {
 /** The settings that have no column of their own and are not the default; null when there are none. */
 export function settingsColumn(settings: JobSettings): Text {
   if (settings === DEFAULT_SETTINGS) return null;
-  const { retries: _retries, lease_ms: _lease_ms, ...rest } = settings;
-  const own: Record<string, unknown> = {};
-  for (const [name, value] of Object.entries(rest)) {
+  let own: Record<string, unknown> | null = null;
+  for (const name in settings) {
+    const value = settings[name as keyof JobSettings];
     const usual = DEFAULT_SETTINGS[name as keyof JobSettings];
-    if (value !== usual && JSON.stringify(value) !== JSON.stringify(usual)) own[name] = value;
+    if (value === usual || name === "retries" || name === "lease_ms") continue;
+    if (JSON.stringify(value) !== JSON.stringify(usual)) (own ??= {})[name] = value;
   }
-  return Object.keys(own).length === 0 ? null : JSON.stringify(own);
+  return own === null ? null : JSON.stringify(own);
 }
 
 export function envColumn(env: Readonly<Record<string, string>>): Text {
