@@ -4,7 +4,7 @@
 // passes on signals, the terminal and how it ended. It is a convenience: the executable in @lease/cli-SYSTEM/bin/lease
 // can be started by itself. LEASE_BINARY names another one.
 const { spawn } = require("node:child_process");
-const { readFileSync } = require("node:fs");
+const { accessSync, constants, readFileSync } = require("node:fs");
 const os = require("node:os");
 
 const CAN_NOT = 125;
@@ -53,11 +53,13 @@ const words = process.argv.slice(2);
 
 // From Node 22.15: nothing of us is left, so there is nothing to pass on.
 if (typeof process.execve === "function") {
+  // It does not come back with an error, it aborts: so what can go wrong is looked at first.
   try {
-    process.execve(program, [program, ...words], process.env);
+    accessSync(program, constants.X_OK);
   } catch (error) {
     fail(`${program} can't be started: ${error.message}`);
   }
+  process.execve(program, [program, ...words], process.env);
 }
 
 const child = spawn(program, words, { stdio: "inherit" });
