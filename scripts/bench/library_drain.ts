@@ -16,7 +16,7 @@ import { open } from "../../src/index.ts";
 import { SQL, TURNS } from "../../src/store/sqlite/statements.ts";
 import { countCommits, newFolder, newStorePath, plainFigure, ratioFigure, takeTurns } from "./harness.ts";
 
-const SLOTS = 100;
+export const SLOTS = 100;
 const JOBS = 10_000;
 const TAKEN = 5;
 
@@ -37,7 +37,7 @@ async function filled(): Promise<string> {
   return path;
 }
 
-async function throughWorker(): Promise<number> {
+export async function throughWorker(): Promise<number> {
   await using queue = await open(await filled());
   let done = 0;
   const before = commits.count;
@@ -50,7 +50,7 @@ async function throughWorker(): Promise<number> {
   return figure;
 }
 
-async function bareStatements(): Promise<number> {
+export async function bareStatements(): Promise<number> {
   const database = new Database(await filled());
   database.run("PRAGMA synchronous = FULL");
   database.run("PRAGMA foreign_keys = ON");
@@ -86,9 +86,9 @@ async function bareStatements(): Promise<number> {
   return figure;
 }
 
-const FEWER = 3_000;
+export const FEWER = 3_000;
 
-async function throughPlainjob(): Promise<number> {
+export async function throughPlainjob(): Promise<number> {
   const database = new Database(join(newFolder(), "plainjob.db"), { strict: true });
   database.run("PRAGMA journal_mode = WAL");
   const logger = { error() {}, warn() {}, info() {}, debug() {} };
@@ -116,7 +116,7 @@ async function throughPlainjob(): Promise<number> {
 const dataPath = join(newFolder(), "bunqueue.db");
 let turns = 0;
 
-async function throughBunqueue(): Promise<number> {
+export async function throughBunqueue(): Promise<number> {
   const options = { embedded: true, dataPath } as const;
   const name = `noop-${(turns += 1)}`;
   const queue = new BunQueue(name, options);
@@ -136,8 +136,10 @@ async function throughBunqueue(): Promise<number> {
   return figure;
 }
 
-ratioFigure("library-drain/raw", "jobs/s", await takeTurns(TAKEN, throughWorker, bareStatements), { at_least: 0.7 });
-plainFigure("library-drain/batch", batch, "jobs/commit", {});
-ratioFigure("library-drain/plainjob", "jobs/s", await takeTurns(3, throughWorker, throughPlainjob), { at_least: 2 });
-ratioFigure("library-drain/bunqueue", "jobs/s", await takeTurns(3, throughWorker, throughBunqueue), { at_least: 2 });
-process.exit(process.exitCode ?? 0);
+if (import.meta.main) {
+  ratioFigure("library-drain/raw", "jobs/s", await takeTurns(TAKEN, throughWorker, bareStatements), { at_least: 0.7 });
+  plainFigure("library-drain/batch", batch, "jobs/commit", {});
+  ratioFigure("library-drain/plainjob", "jobs/s", await takeTurns(3, throughWorker, throughPlainjob), { at_least: 2 });
+  ratioFigure("library-drain/bunqueue", "jobs/s", await takeTurns(3, throughWorker, throughBunqueue), { at_least: 2 });
+  process.exit(process.exitCode ?? 0);
+}

@@ -1,30 +1,39 @@
 #!/usr/bin/env bash
-# Measures what the project promises: each bench puts lease beside something else in the same run and prints one line
-# per figure, `name  ours  other  ratio  target  ok|MISS`. Exit code 1 when any is missed.
+# The league: ours, our peers and the limit do the same work by turns; a table of ratios with what each keeps beside it.
 #
-#   scripts/bench/run.sh                       all of them, about ten minutes
-#   scripts/bench/run.sh flood pickup          some of them
-#   scripts/bench/run.sh --json [name…]        one JSON object per figure
+#   scripts/bench/run.sh                       the whole league, about half an hour on a quiet machine
+#   scripts/bench/run.sh --only shell,store    some of it: shell, store, library, postgres
+#   scripts/bench/run.sh --quick               small and once, to see that all of it works: about a minute
+#   scripts/bench/run.sh --json                one JSON object per figure
+#   scripts/bench/run.sh --readme              and written into README.md
+#   scripts/bench/run.sh --history FILE        kept there instead of scripts/bench/history.jsonl (none: nowhere)
+#   scripts/bench/run.sh flood pickup          single benches with targets, `name  ours  other  ratio  target  ok|MISS`;
+#                                              exit code 1 when any is missed
 #
 # Absolute times differ from machine to machine; the ratios are what counts. Stores lie in TMPDIR, which must be a disk.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . scripts/setup.sh
 
-all=(cold_enqueue bulk store_size inspect_size store_drain library_drain library_enqueue library_beats limits flood chatty shell_throughput fence fleet pickup recover postgres)
+all=(cold_enqueue bulk store_size inspect_size store_drain limits flood chatty shell_throughput fence fleet pickup recover postgres)
 names=()
-for word in "$@"; do
-  case $word in
+flags=()
+while [ $# -gt 0 ]; do
+  case $1 in
     --json) export LEASE_BENCH_JSON=1 ;;
+    --quick | --readme) flags+=("$1") ;;
+    --only | --history)
+      [ $# -gt 1 ] || { printf '%s needs a value\n' "$1" >&2; exit 2; }
+      flags+=("$1" "$2"); shift ;;
     *)
-      name=${word//-/_}
+      name=${1//-/_}
       [ -f "scripts/bench/$name.ts" ] && [[ " ${all[*]} " == *" $name "* ]] ||
-        { printf 'no bench "%s"; there are: %s\n' "$word" "${all[*]//_/-}" >&2; exit 2; }
+        { printf 'no bench "%s"; there are: %s\n' "$1" "${all[*]//_/-}" >&2; exit 2; }
       names+=("$name")
       ;;
   esac
+  shift
 done
-[ ${#names[@]} -gt 0 ] || names=("${all[@]}")
 
 # A tool that can't be had leaves its figures out, and says so.
 need_debian hyperfine hyperfine || true
@@ -40,7 +49,8 @@ export LEASE_BENCH_DIR=$workspace
 bun scripts/build.ts --outfile "$workspace/lease" >&2
 
 missed=0
-for name in "${names[@]}"; do
+[ ${#names[@]} -gt 0 ] || bun scripts/bench/league/league.ts ${flags[@]+"${flags[@]}"} || missed=1
+for name in ${names[@]+"${names[@]}"}; do
   bun "scripts/bench/$name.ts" || missed=1
 done
 exit "$missed"
