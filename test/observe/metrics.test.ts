@@ -167,7 +167,7 @@ describe("the rules and the dashboard", () => {
     const { stdout } = await place.lease("metrics");
     const there = new Set([...stdout.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name));
     const source = readFileSync(join(import.meta.dir, "../../src/observe/metrics/worker_metrics.ts"), "utf8");
-    for (const file of ["rules.yml", "grafana.json"]) {
+    for (const file of ["rules.yml", "grafana.json", "../../docs/observability.md"]) {
       const named = readFileSync(join(MONITORING, file), "utf8").matchAll(/\blease_([a-z_]+)/g);
       for (const [whole, name = ""] of named) {
         const base = whole.replace(/_(bucket|count|sum)$/, "");
