@@ -205,8 +205,15 @@ describe("what is shown", () => {
   test.each(RUNTIMES)(
     "in the documents runs on %s",
     async (_name, start) => {
+      const beside: Record<string, string> = {};
       for (const text of shown) {
-        const { code, stderr, stdout } = await start(program(text));
+        // One that begins with the name of a file is that file, for those that come after it.
+        const [, file] = /^\/\/ (\w+\.ts)\n/.exec(text) ?? [];
+        if (file !== undefined) {
+          beside[file] = text;
+          continue;
+        }
+        const { code, stderr, stdout } = await start(program(text, beside));
         expect([stderr, code]).toEqual(["", 0]);
         // What a line is said to print, it prints; and nothing that is shown runs without a trace.
         const said = [...text.matchAll(/console\.log\(.*\); \/\/ (.+)$/gm)].map(([, line = ""]) => line);
