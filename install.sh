@@ -34,7 +34,7 @@ system() {
   if [ "$os" = linux ]; then
     for loader in /lib/ld-musl-*.so.1; do [ -e "$loader" ] && [ ! -e /lib64/ld-linux-x86-64.so.2 ] && libc=-musl; done
   fi
-  printf '%s-%s%s' "$os" "$cpu" "$libc"
+  target=$os-$cpu$libc
 }
 
 # get NAME FILE: a file of the release.
@@ -64,7 +64,7 @@ digest() {
 }
 
 main() {
-  target=$(system)
+  system
   prefix=${LEASE_PREFIX:-${HOME:?}/.local}
   from=${LEASE_FROM:-https://github.com/$repository/releases/${LEASE_VERSION:+download/v}${LEASE_VERSION:-latest/download}}
   work=$(mktemp -d)
@@ -84,7 +84,8 @@ main() {
 
   tar -xzf "$work/$archive" -C "$work"
   unpacked=$work/${archive%.tar.gz}
-  "$unpacked/lease" version >/dev/null || fail "$archive does not run on this machine ($target)"
+  "$unpacked/lease" version >/dev/null ||
+    fail "$archive does not run on this machine ($target)${libc:+; does it have libstdc++? On Alpine: apk add libstdc++}"
   mkdir -p "$prefix/bin" "$prefix/share"
   # By another name first: a lease that is running keeps its file, and nobody sees half of one.
   cp "$unpacked/lease" "$prefix/bin/.lease.new"

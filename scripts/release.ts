@@ -16,7 +16,7 @@ import manifest from "../package.json" with { type: "json" };
 import { packCommand, packLibrary } from "./pack.ts";
 import { gzip, tar, type Entry } from "./release/archive.ts";
 import { formula } from "./release/formula.ts";
-import { deb, rpm } from "./release/packages.ts";
+import { deb, MAINTAINER, rpm } from "./release/packages.ts";
 import { sbom } from "./release/sbom.ts";
 import { TARGETS, targetNamed, type Target } from "./release/targets.ts";
 
@@ -85,13 +85,14 @@ function archive(program: Buffer, with_it: Companions): Entry[] {
   ];
 }
 
-function installedFiles(program: Buffer, with_it: Companions, kind: "deb" | "rpm"): Entry[] {
+function installedFiles(program: Buffer, with_it: Companions, kind: "deb" | "rpm", { at_s }: Origin): Entry[] {
   const zsh = kind === "deb" ? "vendor-completions" : "site-functions";
   const papers: Entry[] =
     kind === "deb"
       ? [
-          { path: "usr/share/doc/lease/copyright", content: copyright(with_it.license) },
           { path: "usr/share/doc/lease/NEWS.gz", content: gzip(with_it.changelog) },
+          { path: "usr/share/doc/lease/changelog.gz", content: gzip(debianChangelog(at_s)) },
+          { path: "usr/share/doc/lease/copyright", content: copyright(with_it.license, at_s) },
         ]
       : [{ path: "usr/share/licenses/lease/LICENSE", content: with_it.license }];
   return [
@@ -105,13 +106,19 @@ function installedFiles(program: Buffer, with_it: Companions, kind: "deb" | "rpm
 }
 
 /** In the form that Debian's tools read. */
-function copyright(license: Buffer): Buffer {
+function copyright(license: Buffer, at_s: number): Buffer {
   const [head = "", holder = "", ...terms] = license.toString().trim().split("\n\n");
   const text = [head, ...terms].join("\n\n").replaceAll(/^$/gm, ".").replaceAll(/^/gm, " ");
   return Buffer.from(
     `Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n\n` +
-      `Files: *\nCopyright: ${holder.replace(/^Copyright \(c\) /i, "")}\nLicense: MIT\n${text}\n`,
+      `Files: *\nCopyright: ${new Date(at_s * 1_000).getUTCFullYear()} ${holder.replace(/^Copyright \(c\) /i, "")}\nLicense: MIT\n${text}\n`,
   );
+}
+
+function debianChangelog(at_s: number): Buffer {
+  const date = new Date(at_s * 1_000).toUTCString().replace("GMT", "+0000");
+  const entry = `lease (${manifest.version}) unstable; urgency=medium\n\n  * What is new is in NEWS.gz.`;
+  return Buffer.from(`${entry}\n\n -- ${MAINTAINER}  ${date}\n`);
 }
 
 async function release(out: string, targets: readonly Target[]): Promise<void> {
@@ -132,11 +139,11 @@ async function release(out: string, targets: readonly Target[]): Promise<void> {
     put(`${name}.tar.gz`, gzip(tar(archive(program, with_it), from.at_s, `${name}/`)));
     const info = { version, at_s: from.at_s };
     if (target.deb) {
-      const files = installedFiles(program, with_it, "deb");
+      const files = installedFiles(program, with_it, "deb", from);
       put(`lease_${version}_${target.deb}.deb`, deb(files, { ...info, arch: target.deb }));
     }
     if (target.rpm) {
-      const files = installedFiles(program, with_it, "rpm");
+      const files = installedFiles(program, with_it, "rpm", from);
       put(`lease-${version}-1.${target.rpm}.rpm`, rpm(files, { ...info, arch: target.rpm }));
     }
   }

@@ -17,7 +17,7 @@ export interface PackageInfo {
 }
 
 const HOME = manifest.homepage;
-const MAINTAINER = "lease maintainers <maintainers@lease.example>";
+export const MAINTAINER = "lease maintainers <maintainers@lease.example>";
 const SUMMARY = "durable queue for shell jobs in one executable";
 const DESCRIPTION = [
   "Jobs live in one SQLite file or a PostgreSQL database. A worker runs a job",

@@ -170,6 +170,15 @@ describe("a program for macOS", () => {
   });
 });
 
+test("lease.js is the same in one file, for a Bun that is there", async () => {
+  const outfile = join(folder, "lease.js");
+  await answerOf(process.execPath, join(ROOT, "scripts/build.ts"), "--script", "--outfile", outfile);
+  const env = { LEASE_STORE: join(folder, "store/lease.db") };
+  const answer = await run([process.execPath, outfile, "run", "-c", "echo by a script; exit 3"], { env });
+  expect(answer).toMatchObject({ code: 3, stdout: "by a script\n" });
+  expect((await Bun.file(outfile).text()).startsWith("#!/usr/bin/env bun\n")).toBe(true);
+});
+
 test("two builds of the same commit are the same, byte by byte", async () => {
   const digest = async (name: string): Promise<string> => {
     // Its own name is part of an executable.
