@@ -45,10 +45,25 @@ function write(fd: number, bytes: Uint8Array): void {
 
 const encoder = new TextEncoder();
 
+/** Our own sentences, between words; by hand, because what could measure text is not loaded where nobody complains. */
+function wrapped(text: string, columns: number): string {
+  return text.replaceAll(/[^\n]+/g, (line) => {
+    const lines = [""];
+    for (const word of line.split(" ")) {
+      const last = lines.at(-1) ?? "";
+      if (last === "") lines.splice(-1, 1, word);
+      else if (last.length + 1 + word.length <= columns) lines.splice(-1, 1, `${last} ${word}`);
+      else lines.push(word);
+    }
+    return lines.join("\n");
+  });
+}
+
 /** Nobody may be there to read it, which changes nothing about what happened. */
 function complain(text: string): void {
   try {
-    write(2, encoder.encode(text));
+    const columns = text.startsWith("lease: ") && isTerminal(2) ? process.stderr.columns || 0 : 0;
+    write(2, encoder.encode(columns > 0 && text.length > columns ? wrapped(text, columns) : text));
   } catch {
     // There is no better place to say so.
   }

@@ -66,7 +66,7 @@ describe("a worker", () => {
 describe("lists", () => {
   scenario("that are cut say so, and those that are whole don't", async (site) => {
     for (let i = 0; i < 3; i++) await site.enqueue([], "true");
-    expect((await site.run(["inspect", "jobs", "--limit", "2"])).stdout).toMatch(/\n… and more: --limit 20 /);
+    expect((await site.run(["inspect", "jobs", "--limit", "2"])).stdout).toMatch(/\n… and 1 more: --limit 20\n/);
     expect((await site.run(["inspect", "jobs", "--limit", "3"])).stdout).not.toContain("more");
   });
 
