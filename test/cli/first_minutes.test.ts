@@ -134,6 +134,7 @@ describe.skipIf(!HAS_TMUX).each([
 
   test("are coloured, unless NO_COLOR says not to", async () => {
     const { tmux } = began;
+    // oxlint-disable-next-line no-control-regex
     const coloured = /\u001B\[[\d;]*3[0-9][\d;]*m/;
     await tmux.run("lease ls", ANSWERED);
     expect(tmux.screen({ colours: true })).toMatch(coloured);
