@@ -93,8 +93,8 @@ export interface Holder {
   acquire(request: AcquireRequest): Promise<Grant[]>;
 
   /**
-   * Moves the end of leases. Refused when the token is not the current one of a running job, or it has expired.
-   * `within_ms` as for `settle`.
+   * Moves the end of leases. Refused when the token is not the current one of a running job, or it has expired. What one
+   * handle is asked is carried out and answered in that order: the last answer is how it is. `within_ms` as for `settle`.
    */
   extend(requests: readonly ExtendRequest[], options?: { within_ms: number }): Promise<ExtendAnswer[]>;
 

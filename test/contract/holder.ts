@@ -50,6 +50,29 @@ export function holderContract(test: StoreTest): void {
       expect((await s.job(grant.job.id)).last_beat_at_ms).toBe(last_beat_at_ms);
     });
 
+    test("is carried out in the order in which it was asked for, whatever came before is still under way", async (s) => {
+      const grant = await s.granted();
+      const beat = extension(grant, { at_least: true });
+      const stop = extension(grant, { beat_age_ms: null, expires_in_ms: 5_000 });
+      for (const order of [
+        [beat, stop],
+        [stop, beat],
+        [beat, stop, beat, stop],
+      ]) {
+        const answers = await Promise.all(order.map(async (request) => only(await s.store.extend([request]))));
+        const { state } = await s.job(grant.job.id);
+        const last = answers.at(-1);
+        expect(last).toMatchObject({
+          status: "extended",
+          expires_at_ms: (state as { expires_at_ms: number }).expires_at_ms,
+        });
+        s.sameTime(
+          (state as { expires_at_ms: number }).expires_at_ms,
+          (await s.store.now()) + (order.at(-1)?.expires_in_ms ?? 0),
+        );
+      }
+    });
+
     test("by the job itself counts beside the worker's beats, and moves the end once per interval", async (s) => {
       const grant = await s.granted();
       const by_job = extension(grant, { beats: 0, at_least: true, by_job: true, interval_ms: 5_000 });

@@ -102,6 +102,13 @@ describe("a running job", () => {
     });
   });
 
+  test("is left alone to the very end of the grace", () => {
+    const event = { type: "recover", cause: "expired", grace_ms: 1_000 } as const;
+    const at = (now_ms: number) => transition(holds(), event, { now_ms, random: () => 0.5 });
+    expect(at(NOW_MS + 6_000)).toEqual({ refused: "not_expired" });
+    expect(at(NOW_MS + 6_001)).not.toHaveProperty("refused");
+  });
+
   test("is pending again at once when its holder is known to be dead", () => {
     const change = after(holds(), { type: "recover", cause: "lost", grace_ms: 60_000 });
     expect(change).toMatchObject({ state: PENDING, failures: 1, result: { cause: "lost" }, ended: { cause: "lost" } });

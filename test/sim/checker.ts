@@ -19,6 +19,10 @@ export interface Witness {
   isDead: (holder: string) => boolean;
   /** Workers that are neither frozen nor dead and have a child of that job running. */
   running: (job: number) => string[];
+  /** Workers that are at work on that attempt, and believe in its lease. */
+  believers: (job: number, token: number) => string[];
+  /** What was seen to be over may look as if it were not. */
+  wasSetBack: () => boolean;
   endedAt: (job: number, token: number) => Promise<number | null>;
 }
 
@@ -288,12 +292,14 @@ export class Checker {
       }
       const committed_at_ms = (await this.#witness.endedAt(id, token)) ?? write.asked_at_ms;
       const expired = committed_at_ms > state.expires_at_ms + this.#grace_ms;
-      if (!expired && !this.#witness.isDead(state.holder)) {
+      if (!expired && !this.#witness.wasSetBack() && !this.#witness.isDead(state.holder)) {
         object(
           8,
           `job ${id} was taken from ${state.holder}, which lives, ${state.expires_at_ms - committed_at_ms} ms early`,
         );
       }
+      const believers = this.#witness.believers(id, token);
+      if (believers.length > 0) object(8, `job ${id} was taken from ${believers.join()}, which believes in its lease`);
       this.#end(write, id, token, false);
     }
   }

@@ -123,11 +123,10 @@ export class HandlerTask implements SimJob {
     tools.signal.addEventListener("abort", () => {
       const { cause } = tools.signal.reason as Stopped;
       note(`handler told ${cause}`);
-      this.#child = "stopping";
-      // Nobody waits for one whose lease is lost. Who does not obey is left behind, which nobody can help.
-      if (cause === "lost") this.#over();
-      else if (obeys) worker.process.clock.after(takes_ms, () => this.#obey());
-      else this.#goOn();
+      // A function can't be killed: what it does once it has been told is its own business, and counts for nothing.
+      this.#over();
+      if (cause === "lost") return;
+      worker.process.clock.after(obeys ? takes_ms : KILL_GRACE_MS + 1, () => this.#endAtLast(obeys));
     });
   }
 
@@ -158,21 +157,12 @@ export class HandlerTask implements SimJob {
     this.#over();
   }
 
-  #obey(): void {
-    if (this.#child === "dead") return;
-    this.#end.reject(this.#tools.signal.reason);
-    this.#over();
-  }
-
-  #goOn(): void {
-    const { note } = this.worker.options;
-    this.#over();
-    this.worker.process.clock.after(KILL_GRACE_MS + 1, () => {
-      note("left behind");
-      void this.checkpoint("too late");
-      this.#tools.beat();
-      this.#end.resolve("too late");
-    });
+  #endAtLast(obeys: boolean): void {
+    if (obeys) return this.#end.reject(this.#tools.signal.reason);
+    this.worker.options.note("left behind");
+    void this.checkpoint("too late");
+    this.#tools.beat();
+    this.#end.resolve("too late");
   }
 
   #over(): void {

@@ -44,6 +44,7 @@ export class SimProcess {
   readonly #options: ProcessOptions;
   #state: "alive" | "frozen" | "crashed" = "alive";
   #waiting: (() => void)[] = [];
+  #extending: Promise<unknown> = Promise.resolve();
 
   constructor(options: ProcessOptions) {
     const { clock: base } = options;
@@ -117,6 +118,12 @@ export class SimProcess {
     await new Promise<void>((resolve) => this.#go(resolve));
   }
 
+  #inOrder<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#extending.then(work);
+    this.#extending = result.catch(() => {});
+    return result;
+  }
+
   #unreliable(store: Store): Store {
     const { chance, faults, clock } = this.#options;
     return new Proxy(store, {
@@ -124,7 +131,7 @@ export class SimProcess {
         const value: unknown = Reflect.get(target, name, target);
         // These two watch for other processes, and answer at once.
         if (typeof value !== "function" || name === "watch" || name === "onReplaced") return value;
-        return async (...args: unknown[]) => {
+        const call = async (args: unknown[]): Promise<unknown> => {
           await this.#onTheWay();
           if (chance.of(faults.before)) throw new Error("store trouble");
           // It compares two clocks, which are read in the same moment: the way to a store on this machine is no way.
@@ -134,6 +141,8 @@ export class SimProcess {
           if (chance.of(faults.after)) throw new Error("the answer was lost");
           return answer;
         };
+        // Extensions of one process come and are answered in order, as both engines have it.
+        return (...args: unknown[]) => (name === "extend" ? this.#inOrder(() => call(args)) : call(args));
       },
     });
   }

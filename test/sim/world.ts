@@ -24,6 +24,7 @@ const FAR_CLOCK_MS = 86_400_000;
 const STEP_MS = 500;
 /** A silence watch looks at least once a second, so that it notices within that time that the wall clock was set. */
 const NOTICED_MS = 1_500;
+const UNDER_WAY_MS = 10_000;
 const QUEUES = ["default", "other"];
 
 const NO_FAULTS = { before: 0, after: 0, slow: 0, freeze: 0, crash: 0 };
@@ -59,6 +60,7 @@ export class World {
   readonly #base: Store;
   readonly #jobs: SimProcess;
   #jumped_at_ms = -Infinity;
+  #set_back_at_ms = -Infinity;
   #begun = 0;
 
   private constructor(seed: number, options: WorldOptions, ground: Ground, clock: ManualClock, far: boolean) {
@@ -80,7 +82,16 @@ export class World {
       store_clock: this.store_clock,
       chance: this.chance,
       faults: this.faults,
-      witness: { isDead: (holder) => this.#isProvenDead(holder), running: (job) => this.#running(job) },
+      witness: {
+        isDead: (holder) => this.#isProvenDead(holder),
+        running: (job) => this.#running(job),
+        // A recovery may be under way for so long.
+        wasSetBack: () => this.clock.mono_ms() - this.#set_back_at_ms <= UNDER_WAY_MS,
+        believers: (job, token) =>
+          this.#atWork(job).flatMap(({ worker, lease }) =>
+            lease.token === token && lease.remaining() > 0 ? worker.id : [],
+          ),
+      },
       grace_ms: GRACE_MS,
     });
     const store = far
@@ -188,6 +199,7 @@ export class World {
     this.clock.jumpWall(ms);
     if (!this.far) this.recorder.checker.plans.jumped();
     if (ms > 0) this.#jumped_at_ms = this.clock.mono_ms();
+    else this.#set_back_at_ms = this.clock.mono_ms();
   }
 
   /** Time passes; with `quiet` nobody is asked anything while it does. */
@@ -289,9 +301,11 @@ export class World {
 
   #running(job: number): string[] {
     if (this.clock.mono_ms() - this.#jumped_at_ms <= NOTICED_MS) return [];
-    return this.tasks
-      .filter(({ lease, child, worker }) => worker.alive && child !== "dead" && lease.job.id === job)
-      .map(({ worker }) => worker.id);
+    return this.#atWork(job).map(({ worker }) => worker.id);
+  }
+
+  #atWork(job: number): SimJob[] {
+    return this.tasks.filter(({ lease, child, worker }) => worker.alive && child !== "dead" && lease.job.id === job);
   }
 }
 
