@@ -8,7 +8,7 @@ import { simulate } from "./simulate.ts";
 import type { WorldOptions } from "./world.ts";
 
 /** Lives until somebody objects; the objection without its seed. */
-async function objection(options: WorldOptions, lives = 60): Promise<string> {
+async function objection(options: WorldOptions, lives = 400): Promise<string> {
   for (let seed = 1; seed <= lives; seed++) {
     const error: unknown = await simulate(seed, options).catch((caught: unknown) => caught);
     if (error instanceof Error) return error.message.replace(/^seed \d+: /, "").split("\n")[0]!;
@@ -31,7 +31,7 @@ async function withCurrentToken<R extends { id: number; token: number }>(
   return requests.map((request, index) => ({ ...request, token: jobs[index]!.token }));
 }
 
-const TIMEOUT_MS = 60_000;
+const TIMEOUT_MS = 300_000;
 
 function objects(to: string, options: WorldOptions, pattern: RegExp): void {
   test(`the checker objects to ${to}`, async () => expect(await objection(options)).toMatch(pattern), TIMEOUT_MS);
