@@ -71,6 +71,9 @@ export type Release =
   | { status: "applied"; change: Change; /** By the store's clock. */ decided_at_ms: number }
   | { status: "stale"; reason: "expired" | "conflict" };
 
+/** A jump of the store's clock is seen that soon; to ask for each of many short jobs would take a round trip more. */
+const CLOCK_WITHIN_MS = 250;
+
 export class LeaseManager {
   readonly store: Store;
   readonly worker_id: string;
@@ -133,7 +136,7 @@ export class LeaseManager {
     // Whether it was asked to stop in time is for the store to say, which knows when that was.
     for (let asked = false; ; asked = true) {
       // What is written into the store is told by its clock, which need not be ours.
-      const decided_at_ms = await this.store.now();
+      const decided_at_ms = await this.store.now({ within_ms: CLOCK_WITHIN_MS });
       const change = this.#decide(lease, options.end, decided_at_ms, asked);
       const audit = this.#audit(lease, options);
       const request = {

@@ -158,8 +158,8 @@ export interface Reader extends PlanReader {
   /** Its clock is this machine's: one that jumps, jumps for everybody who uses the store. */
   readonly shares_clock: boolean;
 
-  /** The store's clock. */
-  now(): Promise<number>;
+  /** The store's clock. With `within_ms` a reading that is no older will do, moved on by our own clock: never ahead of it. */
+  now(options?: { within_ms: number }): Promise<number>;
 
   /** Jobs by id, in the order asked; null for an unknown one. */
   jobs(ids: readonly number[]): Promise<(Job | null)[]>;

@@ -12,6 +12,17 @@ async function list(s: Subject, query: Partial<ListQuery> = {}): Promise<number[
 }
 
 export function readContract(test: StoreTest): void {
+  describe("now", () => {
+    test("is asked anew, unless an older reading will do", async (s) => {
+      const before_ms = await s.store.now();
+      await s.passTime(5_000);
+      // What was read before, and moved on by as much as has really passed.
+      expect(await s.store.now({ within_ms: 60_000 })).toBeGreaterThanOrEqual(before_ms);
+      s.sameTime(await s.store.now(), before_ms + 5_000);
+      s.sameTime(await s.store.now({ within_ms: 0 }), before_ms + 5_000);
+    });
+  });
+
   describe("jobs", () => {
     test("come in the order asked, null for an unknown one, and twice if asked twice", async (s) => {
       const [first, second] = (await s.enqueue({}, {})) as [number, number];

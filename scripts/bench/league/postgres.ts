@@ -94,7 +94,7 @@ function lease(store: Store, clear: () => Promise<unknown>): Player {
   };
 }
 
-async function graphile(url: string, clear: () => Promise<unknown>): Promise<Player & { end(): Promise<void> }> {
+export async function graphile(url: string, clear: () => Promise<unknown>): Promise<Player & { end(): Promise<void> }> {
   const logger = new Logger(() => () => {});
   const utils = await makeWorkerUtils({ connectionString: url, logger });
   await utils.migrate();

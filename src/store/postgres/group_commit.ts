@@ -113,9 +113,13 @@ export function groupedVerbs(session: Session, clock: Clock, random: Random, sen
   const settles = new GroupCommit<SettleRequest, SettleAnswer>((all) => settle(ends, all));
   const notes = new GroupCommit<ProcessNote, void>((all) => quick((db) => noteProcess(db, all)));
   const prints = new GroupCommit<LogWrite, void>((all) => quick((db) => appendLogs(db, all)));
+  let read = { store_ms: 0, mono_ms: -Infinity };
   const clocks = new GroupCommit<null, number>(async (all) => {
     const [row] = await quick((db) => db.query<{ ms: number }>(SQL.now));
-    return all.map(() => row?.ms as number);
+    const store_ms = row?.ms as number;
+    // As of when the answer came: by then it was later there.
+    read = { store_ms, mono_ms: clock.mono_ms() };
+    return all.map(() => store_ms);
   });
   /** Of which jobs output is being written. */
   const printing = new Map<number, Promise<unknown>>();
@@ -153,7 +157,11 @@ export function groupedVerbs(session: Session, clock: Clock, random: Random, sen
   };
   return {
     holder,
-    now: async () => (await clocks.ask([null]))[0] as number,
+    async now({ within_ms }: { within_ms: number } = { within_ms: 0 }): Promise<number> {
+      const age_ms = clock.mono_ms() - read.mono_ms;
+      if (age_ms < within_ms) return Math.floor(read.store_ms + age_ms);
+      return (await clocks.ask([null]))[0] as number;
+    },
     /** Resolves when everything that was asked has been answered. */
     settled: () => Promise.all([extensions, settles, notes, prints, clocks].map((one) => one.settled())),
   };

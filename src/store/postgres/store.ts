@@ -175,7 +175,7 @@ function reader(calls: Calls): Reader {
   return {
     location: calls.session.location,
     shares_clock: false,
-    now: () => calls.grouped.now(),
+    now: (options) => calls.grouped.now(options),
     jobs: calls.plain(read.jobs),
     list: calls.plain(read.list),
     outlines: calls.plain(read.outlines),
