@@ -101,6 +101,26 @@ export const QUICK = { quick: true };
 
 type GroupedHolder = Pick<Holder, "acquire" | "extend" | "settle" | "noteProcess" | "appendLogs">;
 
+/** The store's clock: many ask at once, and most of them are content with a reading that is not old. */
+function readings(quick: Session["run"], clock: Clock) {
+  let read = { store_ms: 0, mono_ms: -Infinity };
+  const asked = new GroupCommit<null, number>(async (all) => {
+    const [row] = await quick((db) => db.query<{ ms: number }>(SQL.now));
+    const store_ms = row?.ms as number;
+    // As of when the answer came: by then it was later there.
+    read = { store_ms, mono_ms: clock.mono_ms() };
+    return all.map(() => store_ms);
+  });
+  return {
+    async now({ within_ms }: { within_ms: number } = { within_ms: 0 }): Promise<number> {
+      const age_ms = clock.mono_ms() - read.mono_ms;
+      if (age_ms < within_ms) return Math.floor(read.store_ms + age_ms);
+      return (await asked.ask([null]))[0] as number;
+    },
+    settled: () => asked.settled(),
+  };
+}
+
 /** What the holders of leases ask of the store, each verb for all slots of the process in one statement. */
 export function groupedVerbs(session: Session, clock: Clock, random: Random, send: (notice: Notice) => void) {
   const quick: Session["run"] = (work) => session.run(work, QUICK);
@@ -113,14 +133,7 @@ export function groupedVerbs(session: Session, clock: Clock, random: Random, sen
   const settles = new GroupCommit<SettleRequest, SettleAnswer>((all) => settle(ends, all));
   const notes = new GroupCommit<ProcessNote, void>((all) => quick((db) => noteProcess(db, all)));
   const prints = new GroupCommit<LogWrite, void>((all) => quick((db) => appendLogs(db, all)));
-  let read = { store_ms: 0, mono_ms: -Infinity };
-  const clocks = new GroupCommit<null, number>(async (all) => {
-    const [row] = await quick((db) => db.query<{ ms: number }>(SQL.now));
-    const store_ms = row?.ms as number;
-    // As of when the answer came: by then it was later there.
-    read = { store_ms, mono_ms: clock.mono_ms() };
-    return all.map(() => store_ms);
-  });
+  const store_clock = readings(quick, clock);
   /** Of which jobs output is being written. */
   const printing = new Map<number, Promise<unknown>>();
   const holder: GroupedHolder = {
@@ -157,13 +170,9 @@ export function groupedVerbs(session: Session, clock: Clock, random: Random, sen
   };
   return {
     holder,
-    async now({ within_ms }: { within_ms: number } = { within_ms: 0 }): Promise<number> {
-      const age_ms = clock.mono_ms() - read.mono_ms;
-      if (age_ms < within_ms) return Math.floor(read.store_ms + age_ms);
-      return (await clocks.ask([null]))[0] as number;
-    },
+    now: store_clock.now,
     /** Resolves when everything that was asked has been answered. */
-    settled: () => Promise.all([extensions, settles, notes, prints, clocks].map((one) => one.settled())),
+    settled: () => Promise.all([extensions, settles, notes, prints, store_clock].map((one) => one.settled())),
   };
 }
 
