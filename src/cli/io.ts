@@ -126,19 +126,24 @@ export interface StoreArgs {
   trust_store: boolean;
 }
 
-/** Runs `work` on the store and closes it, whatever happens. `store_url` leads a job to the same store from any folder. */
+/**
+ * Runs `work` on the store and closes it, unless that gives it up with all that was asked of it and not begun: to close it
+ * is to wait for that. `store_url` leads a job to the same store from any folder.
+ */
 export async function withStore<T>(
   args: StoreArgs,
   io: Io,
   options: { create: boolean },
-  work: (opened: { store: Store; store_url: string }) => Promise<T>,
+  work: (opened: { store: Store; store_url: string; abandon: () => void }) => Promise<T>,
 ): Promise<T> {
   const location = storeLocation(args.store, io.env);
   const store = await openStore(location, openOptions(args, options.create, io));
+  let abandoned = false;
+  const abandon = () => void (abandoned = true);
   try {
-    return await work({ store, store_url: await urlInJobs(location, store.location, io.env) });
+    return await work({ store, store_url: await urlInJobs(location, store.location, io.env), abandon });
   } finally {
-    await store.close({ exiting: true });
+    if (!abandoned) await store.close({ exiting: true });
   }
 }
 

@@ -96,7 +96,7 @@ export default command({
     const { lease_ms } = job.settings;
     const times = calibrate({ lease_ms: typeof lease_ms === "number" ? lease_ms : null });
     const kill_grace_ms = DEFAULT_KILL_GRACE_MS;
-    return withStore(args, io, { create: true }, async ({ store, store_url }) => {
+    return withStore(args, io, { create: true }, async ({ store, store_url, abandon }) => {
       const signals = new Signals();
       const output = new JobOutput(() => signals.end("SIGPIPE"));
       const plain = reporter(io, args.verbose, signals);
@@ -116,8 +116,17 @@ export default command({
         adopts: true,
         print,
       });
+      let taken = true;
       try {
-        const id = await find(store, foreground, { key, wanted, answers: ANSWERS[args.if_done] }, report);
+        const asked = find(store, foreground, { key, wanted, answers: ANSWERS[args.if_done] }, report);
+        const id = await Promise.race([asked, signals.leaving]);
+        if (typeof id !== "number") {
+          taken = false;
+          asked.catch(() => {});
+          abandon();
+          report("info", "left: the store, which others hold, has not taken the job");
+          return signalCode(id.signal);
+        }
         signals.tell((signal) => {
           output.release();
           // Nobody can come back to a job without a key: it would run again, unasked for.
@@ -135,7 +144,7 @@ export default command({
         return await conclude(store, end, signals.first, back, report);
       } finally {
         signals.release();
-        await foreground.end();
+        if (taken) await foreground.end();
         await watched.end();
       }
     });
@@ -250,11 +259,15 @@ type Signal = keyof typeof CANCEL_REASONS;
 /** What we were told; kept until somebody listens. */
 class Signals {
   first: Signal | null = null;
+  readonly #leaving = Promise.withResolvers<{ signal: Signal }>();
+  /** We were told to end, and have waited for what is under way as long as anybody would. */
+  readonly leaving = this.#leaving.promise;
   #listener: ((signal: Signal) => void) | null = null;
   /** No longer listens. */
   readonly release = onSignals(["SIGINT", "SIGTERM", "SIGHUP"], (signal) => this.end(signal));
 
   end(signal: Signal): void {
+    if (this.first === null) void sleep(LAST_WORDS_MS).then(() => this.#leaving.resolve({ signal }));
     this.first ??= signal;
     this.#listener?.(signal);
   }

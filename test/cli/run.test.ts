@@ -1,8 +1,9 @@
 /** `lease run`: a job in the foreground, as a script and a CI step see it. */
 
 import { describe, expect } from "bun:test";
-import { writeFileSync } from "node:fs";
-import { scenario, until, type Program, type Site } from "../support/process.ts";
+import { readFileSync, writeFileSync } from "node:fs";
+import { constants } from "node:os";
+import { isUnlocked, lockStore, scenario, until, type Program, type Site } from "../support/process.ts";
 
 const run = (site: Site, ...words: string[]) => site.run(["run", ...words]);
 
@@ -140,7 +141,26 @@ describe("a run", () => {
   });
 });
 
+/** From now on it does not just die of it. */
+function hears(pid: number, signal: number): boolean {
+  const caught = /^SigCgt:\t([\da-f]+)$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? "0";
+  return (BigInt(`0x${caught}`) & (1n << BigInt(signal - 1))) !== 0n;
+}
+
 describe("Ctrl-C", () => {
+  scenario("leaves a store that others hold and that has not taken the job, and nothing is queued", async (site) => {
+    const unlock = lockStore(site.location);
+    const program = site.start(["run", "--", "true"]);
+    await until("it hears Ctrl-C", () => hears(program.pid, constants.signals.SIGINT));
+    const { code, stderr } = await program.end("SIGINT");
+    // Still held: it has not waited for it.
+    expect(isUnlocked(site.location)).toBe(false);
+    expect(code).toBe(130);
+    expect(stderr).toContain("the store, which others hold, has not taken the job");
+    unlock();
+    expect(await site.store.counts()).toEqual([]);
+  });
+
   scenario("cancels the job that runs here: TERM first, and recorded as cancelled", async (site) => {
     const script = 'trap "echo cleaning up; exit 9" TERM; echo ready; while :; do sleep 0.02; done';
     let screen = "";
