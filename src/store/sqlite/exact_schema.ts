@@ -8,6 +8,7 @@
 import { platform } from "#platform";
 import { LeaseError } from "../../core/errors.ts";
 import type { SqlDatabase } from "../../platform/platform.ts";
+import { bounded } from "../shared/columns.ts";
 import { SCHEMA_TEXT } from "./quick_enqueue.ts";
 import { MIGRATIONS } from "./schema.ts";
 
@@ -36,11 +37,16 @@ function textOf(database: SqlDatabase): string {
 
 const MOST_NAMED = 5;
 
+/** Triggers as they were first released, before figures from elsewhere were bounded: stores have kept these. */
+const FIRST_WORDING = [bounded("count"), "count"] as const;
+
 /** `text` is what was found in the store. */
 export function refuseOtherSchema(path: string, version: number, text: string): void {
   if (text === schemaOf(version)) return;
   const [ours, found] = [parse(schemaOf(version)), parse(text)];
-  const foreign = [...found].filter(([name, sql]) => ours.get(name) !== sql && !isStatistics(name, sql));
+  const first = parse(schemaOf(version).replaceAll(...FIRST_WORDING));
+  const isOurs = (name: string, sql: string) => ours.get(name) === sql || first.get(name) === sql;
+  const foreign = [...found].filter(([name, sql]) => !isOurs(name, sql) && !isStatistics(name, sql));
   const missing = [...ours.keys()].filter((name) => !found.has(name));
   if (foreign.length + missing.length === 0) return;
   const named = [
