@@ -49,7 +49,7 @@ export default command({
   ],
   notes: [
     "On another address than this machine's own everybody needs the token that is printed when it starts, or that of " +
-      "LEASE_UI_TOKEN. It speaks plain HTTP: put a proxy with TLS in front of it.",
+      "LEASE_UI_TOKEN, which is not printed. It speaks plain HTTP: put a proxy with TLS in front of it.",
     "Whoever may change something may enqueue a command, and run it as the user of a worker.",
   ],
   run: async ({ args, lists, io }) => {
@@ -84,10 +84,11 @@ export default command({
       const stopGuarding = store.onReplaced(replaced.reject);
       const listener = listen({ host, body_limit_bytes: BODY_LIMIT_BYTES, answer }, port);
       try {
-        const url = `http://${address(host)}:${listener.port}/${token === null ? "" : `#token=${token}`}`;
+        const url = `http://${address(host)}:${listener.port}/`;
         if (token !== null)
           io.stderr("lease: this is plain HTTP, token included: put a proxy with TLS in front of it\n");
-        io.stdout(`${url}\n`);
+        // One that was given is known to whoever gave it, and would stay in the log of a service.
+        io.stdout(`${url}${token === null || token === givenToken(io) ? "" : `#token=${token}`}\n`);
         if (open) openBrowser(url, io);
         // A signal is how it is meant to end.
         await Promise.race([exit.code, replaced.promise]);
@@ -114,9 +115,13 @@ const JOB_CONTEXT: FieldContext = {
   input: (text) => new TextEncoder().encode(text),
 };
 
+function givenToken({ env }: Io): string | null {
+  return env["LEASE_UI_TOKEN"] || null;
+}
+
 function ownToken(io: Io): string {
-  const given = io.env["LEASE_UI_TOKEN"];
-  if (given === undefined || given === "") return newToken();
+  const given = givenToken(io);
+  if (given === null) return newToken();
   if (given.length >= LEAST_TOKEN_CHARACTERS) return given;
   throw new LeaseError("usage", `LEASE_UI_TOKEN is too easy to guess: give it ${LEAST_TOKEN_CHARACTERS} characters`);
 }
@@ -140,6 +145,7 @@ function listen(options: Omit<ServeOptions, "port">, port: number | undefined): 
   }
 }
 
+/** Without a token, which everybody could read in the list of processes: the page asks for it. */
 function openBrowser(url: string, io: Io): void {
   const opener = process.platform === "darwin" ? "open" : "xdg-open";
   const { spawn } = process.getBuiltinModule("node:child_process");

@@ -10,12 +10,13 @@ import { join } from "node:path";
 import postgres from "postgres";
 import { newSchema, startPostgres, type Server } from "../support/postgres.ts";
 import { until } from "../support/process.ts";
-import { LEASE, run, usePlaces, type Answer, type Place } from "./lease.ts";
+import { environment, LEASE, run, usePlaces, type Answer, type Place } from "./lease.ts";
 
 setDefaultTimeout(120_000);
 
 const PASSWORD = "canary-Pw-5b1fe";
 const VALUE = "canary-Env-77ac0";
+const UI_TOKEN = "canary-Token-e41d9c02";
 const CANARY = /canary/i;
 
 const newPlace = usePlaces();
@@ -41,6 +42,41 @@ class Told {
     return answer;
   }
 
+  /** The dashboard, for others too: what it prints, and what it answers to who knows the token, and to who does not. */
+  async dashboard(): Promise<void> {
+    const child = Bun.spawn([LEASE, "ui", "--host", "0.0.0.0", "--allow-host", "127.0.0.1", "--port", "0", "-v"], {
+      cwd: this.#place.folder,
+      env: environment({ ...this.#env, LEASE_UI_TOKEN: UI_TOKEN }),
+      stdin: "ignore",
+      stdout: "pipe",
+      stderr: "pipe",
+    });
+    let printed = "";
+    const reading = (async () => {
+      for await (const bytes of child.stdout) printed += new TextDecoder().decode(bytes);
+    })();
+    const port = await until("it listens", () => /:(\d+)\//.exec(printed)?.[1] ?? null);
+    const ask = async (path: string, headers: Record<string, string> = {}, init: RequestInit = {}) => {
+      const response = await fetch(`http://127.0.0.1:${port}${path}`, { ...init, headers });
+      const heads = [...response.headers].map(([name, value]) => `${name}: ${value}`).join("\n");
+      this.said.push([`ui ${path}`, `${response.status}\n${heads}\n${await response.text()}`]);
+      return response.status;
+    };
+    const known = { authorization: `Bearer ${UI_TOKEN}` };
+    for (const path of ["/", "/api/overview", "/api/jobs/1"]) await ask(path);
+    const told = await Promise.all(
+      ["/api/overview", "/api/jobs", "/api/jobs/1", "/api/about"].map((at) => ask(at, known)),
+    );
+    expect(told).toContain(200);
+    const body = JSON.stringify({ token: `${UI_TOKEN}-wrong` });
+    const own = { "content-type": "application/json", origin: `http://127.0.0.1:${port}` };
+    await ask("/api/login", own, { method: "POST", body });
+    this.said.push(["ps of ui", readFileSync(`/proc/${child.pid}/cmdline`, "latin1")]);
+    child.kill();
+    await Promise.all([reading, child.exited]);
+    this.said.push(["ui", `${printed}\n${await child.stderr.text()}`]);
+  }
+
   /** What was printed or written and holds what it must not. */
   leaks(...more: string[]): string[] {
     const files = filesIn(this.#place.folder)
@@ -48,7 +84,10 @@ class Told {
       .map((path): [string, string] => [path, readFileSync(path, "latin1")]);
     const all = [...this.said, ...files, ...more.map((text, index): [string, string] => [`more ${index}`, text])];
     expect(all.length).toBeGreaterThan(20);
-    const hidden = [PASSWORD, VALUE].flatMap((text) => [Buffer.from(text).toString("hex"), btoa(text).slice(0, -3)]);
+    const hidden = [PASSWORD, VALUE, UI_TOKEN].flatMap((text) => [
+      Buffer.from(text).toString("hex"),
+      btoa(text).slice(0, -3),
+    ]);
     const found = all.filter(([, text]) => CANARY.test(text) || hidden.some((other) => text.includes(other)));
     return found.map(([what, text]) => `${what}: ${lineOf(text, CANARY)}`);
   }
@@ -118,10 +157,16 @@ async function everything(told: Told, place: Place, url: string): Promise<void> 
   await told.lease("inspect");
   await told.lease("inspect", "--json");
   await told.lease("wait", "1", "2");
+  await told.lease("edit", "7", "--priority", "3", "--retries", "2", "-v");
+  await told.lease("edit", "7", "--delay", "2h", "--json");
+  await told.lease("edit", "1", "--env", `A=${VALUE}`);
+  await told.dashboard();
   await told.lease("cancel", "7");
   await told.lease("retry", "2");
   await told.lease("doctor");
   await told.lease("doctor", "--json");
+  await told.lease("doctor", "--audit");
+  await told.lease("doctor", "--audit", "--json");
   await told.lease("doctor", "--grants", "--store", url);
   await told.lease("metrics");
   await told.lease("limit");
