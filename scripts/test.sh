@@ -57,6 +57,8 @@ tests() {
 # Shells that completions are tried in; a machine that can't have them is told so.
 need_debian zsh zsh || true
 need_debian fish fish || true
+# What makes a disk fail at a place that can be named.
+need_debian strace strace || true
 # What Prometheus says of our metrics and rules.
 need_debian promtool prometheus || true
 # What systemd says of our units.
