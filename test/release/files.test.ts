@@ -1,8 +1,9 @@
 /** The files around a release that other programs read: the action, workflows, the image, the scripts. */
 
 import { describe, expect, test } from "bun:test";
-import { existsSync, mkdirSync, readFileSync, symlinkSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { gzip, tar } from "../../scripts/release/archive.ts";
 import { LEASE, ROOT, run, usePlaces } from "../cli/lease.ts";
 
 const newPlace = usePlaces();
@@ -75,10 +76,25 @@ describe("the image", () => {
     expect(steps).toContain("ENV LEASE_STORE=/var/lib/lease/lease.db");
   });
 
-  test("takes only an archive whose digest is right", async () => {
-    const script = steps.find((step) => step.startsWith("RUN "))?.slice(4) ?? "";
-    expect(script).toContain("sha256sum --check --strict");
-    expect((await run(["sh", "-n", "-c", script])).stderr).toBe("");
+  test("takes the archive of its processor, and only if its digest is right", async () => {
+    const { folder } = newPlace();
+    const script = steps.find((step) => step.startsWith("RUN "))?.slice("RUN ".length) ?? "";
+    const here = script.replaceAll(/(?<=\s)\/(release|unpacked|store)\b/g, `${folder}/$1`);
+    mkdirSync(join(folder, "release"));
+    const name = "lease-1.2.3-linux-arm64.tar.gz";
+    const bytes = gzip(tar([{ path: "lease", content: Buffer.from("program"), executable: true }], 0, "lease-1.2.3/"));
+    const unpack = async (digest: string, TARGETARCH: string) => {
+      for (const made of ["unpacked", "store"]) rmSync(join(folder, made), { recursive: true, force: true });
+      writeFileSync(join(folder, "release", name), bytes);
+      writeFileSync(join(folder, "release/SHA256SUMS"), `${digest}  ${name}\n`);
+      return (await run(["sh", "-c", here], { env: { VERSION: "1.2.3", TARGETARCH } })).code;
+    };
+    const right = new Bun.CryptoHasher("sha256").update(bytes).digest("hex");
+    expect(await unpack(right, "arm64")).toBe(0);
+    expect(readFileSync(join(folder, "unpacked/lease"), "utf8")).toBe("program");
+    expect(await unpack(right.replaceAll(/./g, "0"), "arm64")).not.toBe(0);
+    expect(await unpack(right, "amd64")).not.toBe(0);
+    expect(await unpack(right, "s390x")).not.toBe(0);
   });
 });
 

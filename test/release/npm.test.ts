@@ -56,6 +56,13 @@ async function working(line: string) {
   return { child, id, log };
 }
 
+/** The worker has heard of it before the job may end: else there would be nothing that it waits for. */
+async function draining(): Promise<void> {
+  for (let told = ""; !told.includes('"state":"draining"');) {
+    told = (await run([LEASE, "inspect", "workers", "--json"], { env })).stdout;
+  }
+}
+
 describe("@lease/cli", () => {
   test("pins exactly the packages of its own version, and runs no script when it is installed", () => {
     const about = JSON.parse(readFileSync(join(folder, "node_modules/@lease/cli/package.json"), "utf8"));
@@ -85,6 +92,22 @@ describe("@lease/cli", () => {
     expect(await child.exited).toBe(0);
     expect(await log).toContain('"event":"ended"');
     expect((await lease("inspect", id, "--json")).stdout).toContain('"state":"completed"');
+  });
+
+  test("leaves Ctrl-C to the terminal: heard once by the worker it is a drain, heard twice it would be none", async () => {
+    const id = (await lease("enqueue", "-c", "touch started-$LEASE_JOB_ID; while ! test -e go; do :; done; rm go"))
+      .stdout;
+    const child = Bun.spawn([command, "worker", "--max-jobs", "1"], {
+      cwd: folder,
+      env: environment({ ...env, TERM: "xterm" }),
+      terminal: { cols: 90, rows: 30, data: () => {} },
+    });
+    await until(() => readdirSync(folder).includes(`started-${id.trim()}`));
+    child.terminal?.write("\u0003");
+    await draining();
+    writeFileSync(join(folder, "go"), "");
+    await child.exited;
+    expect((await lease("inspect", id.trim(), "--json")).stdout).toContain('"state":"completed"');
   });
 
   test("ends by the signal that ended the executable", async () => {
