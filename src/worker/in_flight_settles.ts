@@ -32,8 +32,7 @@ export class InFlightSettles {
     try {
       const release = await settle;
       this.#count(release, slot);
-      const said = settledText(lease, release);
-      if (said !== null && hears(this.#report, said[0])) this.#report(...said, aboutEnd(lease, release));
+      this.#tell(lease, release);
       return release;
     } catch (error) {
       this.#unwritten.set(lease.job.id, error);
@@ -46,6 +45,13 @@ export class InFlightSettles {
     } finally {
       this.#size -= 1;
     }
+  }
+
+  #tell(lease: Lease, release: Release): void {
+    // That all is well is no news to most, and most often all is.
+    const well = release.status === "applied" && release.change.state.name === "completed";
+    const said = well && !hears(this.#report, "debug") ? null : settledText(lease, release);
+    if (said !== null) this.#report(...said, aboutEnd(lease, release));
   }
 
   #count(release: Release, slot: SlotRecord | null): void {

@@ -209,6 +209,26 @@ describe("a worker", () => {
       expect(await ended).toMatchObject({ state: "cancelled", cause: "cancelled", reason: "not needed" });
     }));
 
+  test("gives out what its machine has, to one job at a time", () =>
+    inMemory(async (queue) => {
+      await queue.enqueue([
+        { input: 1, need: { gpu: 1 } },
+        { input: 2, need: { gpu: 1 } },
+        { input: 3, need: { licence: 1 } },
+        { input: 4 },
+      ]);
+      const given: unknown[] = [];
+      const one_at_a_time = { slots: 4, have: ["gpu=a", "mem=1G"], max_jobs: 3 };
+      await queue.worker(one_at_a_time, (job, { lease }) => void given.push([job.input, lease.held])).finished;
+      expect(given).toContainEqual([1, { gpu: ["a"] }]);
+      expect(given).toContainEqual([2, { gpu: ["a"] }]);
+      expect(given).toContainEqual([4, {}]);
+      expect((await queue.inspect(3)).state).toBe("pending");
+      const refused = async (have: string | string[]) => (await refusal(() => queue.worker({ have }, () => {})))[1];
+      expect(await refused("gpu")).toStartWith('have "gpu" is not something to have');
+      expect(await refused(["a=1", "a=2"])).toBe("have a is given twice: say all of it at once");
+    }));
+
   test("without a handler runs the programs that jobs name, and leaves those without", async () => {
     const folder = temporaryFolder();
     {

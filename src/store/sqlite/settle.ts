@@ -17,12 +17,15 @@ const FEW = 4;
 /** Of a result or a last line that is written together with others. */
 const LONGEST_TEXT = 4_096;
 
+const APPLIED: SettleAnswer = Object.freeze({ status: "applied" });
+
 export function settle(db: Database, requests: readonly SettleRequest[]): SettleAnswer[] {
   const now_ms = db.now_ms();
   const plain = requests.length > FEW ? requests.filter(isPlain) : [];
   const together = plain.length > FEW && endTogether(db, plain, now_ms);
+  if (together && plain.length === requests.length) return requests.map(() => APPLIED);
   return requests.map((request) => {
-    if ((together && isPlain(request)) || endJob(db, request, now_ms)) return { status: "applied" };
+    if ((together && isPlain(request)) || endJob(db, request, now_ms)) return APPLIED;
     const row = fenceOf(db, request.id);
     if (isHeldBy(row, request)) return { status: "cancelling" };
     if (row !== null) audit(db, request, now_ms, true);
