@@ -119,20 +119,10 @@ export default command({
       let taken = true;
       try {
         const asked = find(store, foreground, { key, wanted, answers: ANSWERS[args.if_done] }, report);
-        const id = await Promise.race([asked, signals.leaving]);
-        if (typeof id !== "number") {
-          taken = false;
-          asked.catch(() => {});
-          abandon();
-          report("info", "left: the store, which others hold, has not taken the job");
-          return signalCode(id.signal);
-        }
-        signals.tell((signal) => {
-          output.release();
-          // Nobody can come back to a job without a key: it would run again, unasked for.
-          if (signal === "SIGINT" || signal === "SIGPIPE" || key === null) foreground.cancel(CANCEL_REASONS[signal]);
-          else foreground.giveBack();
-        });
+        const id = await signals.unlessLeaving(asked);
+        taken = id !== null;
+        if (id === null) return leave(signals, abandon, report);
+        signals.tell((signal) => stop(signal, foreground, output, key));
         const waits: Job["state"]["name"][] = ["blocked", "scheduled"];
         if (args.remote) waits.push("pending");
         const told = tellWhyWaiting(store, id, waits, (text) => report("info", text));
@@ -150,6 +140,20 @@ export default command({
     });
   },
 });
+
+function stop(signal: Signal, foreground: Foreground, output: JobOutput, key: string | null): void {
+  output.release();
+  // Nobody can come back to a job without a key: it would run again, unasked for.
+  if (signal === "SIGINT" || signal === "SIGPIPE" || key === null) foreground.cancel(CANCEL_REASONS[signal]);
+  else foreground.giveBack();
+}
+
+/** Nothing is queued, and nothing is waited for. */
+function leave({ first }: Signals, abandon: () => void, report: Report): number {
+  abandon();
+  report("info", "left: the store, which others hold, has not taken the job");
+  return signalCode(first ?? "SIGINT");
+}
 
 /** A command that comes back to the job. */
 function wayBack(id: number, said: { key: string | null; remote: boolean; store: string | undefined }): string {
@@ -259,17 +263,21 @@ type Signal = keyof typeof CANCEL_REASONS;
 /** What we were told; kept until somebody listens. */
 class Signals {
   first: Signal | null = null;
-  readonly #leaving = Promise.withResolvers<{ signal: Signal }>();
-  /** We were told to end, and have waited for what is under way as long as anybody would. */
-  readonly leaving = this.#leaving.promise;
+  readonly #leaving = Promise.withResolvers<null>();
   #listener: ((signal: Signal) => void) | null = null;
   /** No longer listens. */
   readonly release = onSignals(["SIGINT", "SIGTERM", "SIGHUP"], (signal) => this.end(signal));
 
   end(signal: Signal): void {
-    if (this.first === null) void sleep(LAST_WORDS_MS).then(() => this.#leaving.resolve({ signal }));
+    if (this.first === null) void sleep(LAST_WORDS_MS).then(() => this.#leaving.resolve(null));
     this.first ??= signal;
     this.#listener?.(signal);
+  }
+
+  /** Null: we were told to end, and have waited for it as long as anybody would. */
+  unlessLeaving<T>(asked: Promise<T>): Promise<T | null> {
+    asked.catch(() => {});
+    return Promise.race([asked, this.#leaving.promise]);
   }
 
   tell(listener: (signal: Signal) => void): void {
