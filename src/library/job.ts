@@ -19,8 +19,9 @@ export type Json = string | number | boolean | null | readonly Json[] | { readon
 
 /** Fields that are described below; whatever else `lease enqueue` takes is taken as its JSON says it. */
 type Described =
-  | "argv shell input queue task key if_exists priority delay at after after_any retries backoff retry_on fatal_exit"
-  | "timeout lease beat pty memory pids cpus cwd env log_limit output_limit";
+  | "argv shell input queue task key if_exists priority delay at after after_any after_failed after_task limit need"
+  | "retries backoff retry_on fatal_exit timeout lease interval extension beat grace on_failed pty memory pids cpus cwd env"
+  | "log_limit output_limit";
 type Words<Text extends string> = Text extends `${infer Word} ${infer Rest}` ? Word | Words<Rest> : Text;
 type OtherField = Exclude<JobFieldName, Words<Described>>;
 
@@ -64,6 +65,14 @@ export interface JobOptions extends Partial<
   after?: number | string | readonly number[];
   /** Only when these have ended, however. */
   after_any?: number | string | readonly number[];
+  /** Only when these have failed. */
+  after_failed?: number | string | readonly number[];
+  /** Only when every job that has this task now has completed. */
+  after_task?: string | readonly string[];
+  /** Limits that it counts against, besides that of its queue. */
+  limit?: string | readonly string[];
+  /** What it needs of the machine: `{ gpu: 1, mem: "8G" }`, or as the flag has it, `"gpu,mem=8G"`. */
+  need?: string | readonly string[] | Readonly<Record<string, number | string>>;
   /** Runs after the first; 3 unless told. */
   retries?: number;
   /** Pause before a retry: `"1s..10m"` (doubling, the default), `"fixed:30s"`, `"none"`. */
@@ -76,6 +85,14 @@ export interface JobOptions extends Partial<
   timeout?: string;
   /** How long it may be silent before it counts as hung; the worker's unless told. `auto` learns it. */
   lease?: string;
+  /** At most one extension of its lease per interval; a tenth of the lease unless told. */
+  interval?: string;
+  /** What a beat adds to its lease, at most the lease; all of it unless told. */
+  extension?: string;
+  /** Between telling it to stop and ending it; the worker's unless told. `"never"` is for cancels only. */
+  grace?: string;
+  /** A line for `sh -c` that is queued when it has failed for good, with `LEASE_FAILED_*` about it. */
+  on_failed?: string;
   /** What proves that it works; the worker's unless told. */
   beat?: "output" | "stdout" | "timer" | "manual";
   /** Give a program a terminal. */
