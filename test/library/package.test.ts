@@ -68,6 +68,23 @@ const RUNTIMES = [
   ["Deno", onDeno],
 ] as const;
 
+/** What a strict compiler says of programs that use the package. */
+async function typeErrors(files: Readonly<Record<string, string>>): Promise<string> {
+  const compilerOptions = {
+    target: "ESNext",
+    lib: ["ESNext", "DOM"],
+    types: ["node"],
+    module: "NodeNext",
+    strict: true,
+    noEmit: true,
+    exactOptionalPropertyTypes: true,
+  };
+  const config = { compilerOptions, files: Object.keys(files) };
+  const { cwd } = program("", { ...files, "tsconfig.json": JSON.stringify(config) });
+  const tsc = [process.execPath, join(ROOT, "node_modules/typescript/bin/tsc"), "-p", "."];
+  return (await run(tsc, { cwd })).stdout;
+}
+
 /** As the specification has it, word by word. */
 const TEN_LINES = `
 import { open } from "@lease/queue";            // the npm name \`lease\` is somebody else's; the command stays \`lease\`
@@ -169,23 +186,7 @@ describe("the package", () => {
         // @ts-expect-error times are texts
         await queue.enqueue({ input: 1, lease: 30 });
         export { LeaseError, state };`;
-      const config = {
-        compilerOptions: {
-          target: "ESNext",
-          lib: ["ESNext", "DOM"],
-          types: ["node"],
-          module: "NodeNext",
-          strict: true,
-          noEmit: true,
-          exactOptionalPropertyTypes: true,
-        },
-        files: ["main.ts"],
-      };
-      const { cwd } = program(text, { "tsconfig.json": JSON.stringify(config) });
-      const { stdout } = await run([process.execPath, join(ROOT, "node_modules/typescript/bin/tsc"), "-p", "."], {
-        cwd,
-      });
-      expect(stdout).toBe("");
+      expect(await typeErrors({ "main.ts": text })).toBe("");
     },
     TIMEOUT_MS,
   );
@@ -201,6 +202,15 @@ describe("what is shown", () => {
   const shown = pages().flatMap(({ source }) => fenced(source));
 
   test("in the documents is there", () => expect(shown.length).toBeGreaterThanOrEqual(2));
+
+  test(
+    "in the documents is right by its types",
+    async () => {
+      const named = shown.map((text, index) => [/^\/\/ (\w+\.ts)\n/.exec(text)?.[1] ?? `shown-${index}.ts`, text]);
+      expect(await typeErrors(Object.fromEntries(named))).toBe("");
+    },
+    TIMEOUT_MS,
+  );
 
   test.each(RUNTIMES)(
     "in the documents runs on %s",
