@@ -199,13 +199,15 @@ export interface Size {
 /** With fewer rows than this the head would take the room of what it is about. */
 const HEAD_FROM_ROWS = 6;
 
-/** The lines that fit; a last one tells how many did not. */
-export function fitLines(text: string, head: string, { columns, rows }: Size, paint: Paint): string[] {
+/** The lines that fit; a last one tells how many did not, and with them what the text has no lines for. */
+export function fitLines(text: string, head: string, { columns, rows }: Size, paint: Paint, unseen = 0): string[] {
   const body = text.replace(/\n+$/, "").split("\n");
   const lines = rows < HEAD_FROM_ROWS ? body : [head, "", ...body];
   const shown = lines.length <= rows ? lines : lines.slice(0, Math.max(0, rows - 1));
-  const more = lines.length - shown.length;
-  const last = more > 0 ? [paint.dim(`… ${more} more`)] : [];
+  const cut = lines.length - shown.length;
+  // A text that has no lines for all says so in its last one, which is none of them.
+  const more = unseen > 0 ? cut - 1 + unseen : cut;
+  const last = cut > 0 ? [paint.dim(`… ${more.toLocaleString("en")} more`)] : [];
   return [...shown, ...last].map((line) => truncatePainted(line, columns));
 }
 

@@ -125,6 +125,16 @@ describe("in a terminal", () => {
     expect(await live.ended()).toBe(0);
   });
 
+  test("what was not even asked for is counted too", async () => {
+    const place = newPlace();
+    await place.leaseWith({ stdin: "x\n".repeat(300) }, "enqueue", "--from", "-", "--lines", "--", "true");
+    const live = new Live(place, ["jobs"], { cols: 80, rows: 24 });
+    // Beside the jobs a head, an empty line, titles, a rule, and this.
+    await live.shows("… 281 more");
+    live.press("q");
+    expect(await live.ended()).toBe(0);
+  });
+
   test("what does not fit is counted, and a terminal that grows shows more of it", async () => {
     const place = newPlace();
     for (let n = 0; n < 12; n++) await place.enqueue("--", "echo", `job-${n}`, "a".repeat(200));

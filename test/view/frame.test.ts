@@ -23,6 +23,13 @@ describe("the lines of a frame", () => {
     ]);
   });
 
+  test("count what the text has no lines for, as its last line says", () => {
+    const cut = `${text(10)}… and 1,990 more\n`;
+    const small = fitLines(cut, "head", { columns: 80, rows: 8 }, plain, 1_990);
+    expect(small.slice(-2)).toEqual(["line 5", "… 1,995 more"]);
+    expect(fitLines(cut, "head", { columns: 80, rows: 20 }, plain, 1_990).at(-1)).toBe("… and 1,990 more");
+  });
+
   test("have no head where there is hardly room for the text", () => {
     expect(fitLines(text(9), "head", { columns: 80, rows: 3 }, plain)).toEqual(["line 1", "line 2", "… 7 more"]);
     expect(fitLines(text(9), "head", { columns: 80, rows: 1 }, plain)).toEqual(["… 9 more"]);

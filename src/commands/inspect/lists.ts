@@ -40,6 +40,8 @@ export interface Seen {
   rows?: (now_ms: number) => object[];
   /** Jobs that were asked for and are not there. */
   missing?: readonly number[];
+  /** How many there are beside those that it shows, where that is known. */
+  unseen?: number;
 }
 
 /** Jobs of a long list are read and printed in pages of this size. */
@@ -208,20 +210,21 @@ async function wholeList(store: Store, query: JobListQuery, now_ms: number) {
   const pages = await Array.fromAsync(listedJobs(store, { ...query, limit: query.limit + 1 }, PAGE));
   const found = pages.flat();
   const seen = await seenJobs(store, found.slice(0, query.limit), now_ms);
-  const foot = found.length > query.limit ? await moreText(store, query) : await unseenText(store, query);
-  return foot === null ? seen : { ...seen, text: (screen: Screen) => seen.text(screen) + footLine(foot, screen) };
+  const all = found.length > query.limit ? await countListed(store, query) : null;
+  const unseen = all === null ? 0 : Math.max(1, all - query.limit);
+  const foot = found.length > query.limit ? moreText(query, unseen) : await unlookedText(store, query);
+  if (foot === null) return seen;
+  return { ...seen, unseen, text: (screen: Screen) => seen.text(screen) + footLine(foot, screen) };
 }
 
 const inThousands = (count: number) => count.toLocaleString("en");
 const footLine = (text: string, { paint }: Screen) => `${paint.dim(text)}\n`;
 
-async function moreText(store: Store, query: JobListQuery): Promise<string> {
-  const all = await countListed(store, query);
-  const more = all === null ? "more" : `${inThousands(Math.max(1, all - query.limit))} more`;
-  return `… and ${more}: --limit ${Math.min(MOST_LISTED, 10 * query.limit)}`;
+function moreText({ limit }: JobListQuery, unseen: number): string {
+  return `… and ${unseen === 0 ? "" : `${inThousands(unseen)} `}more: --limit ${Math.min(MOST_LISTED, 10 * limit)}`;
 }
 
-async function unseenText(store: Store, { match }: JobListQuery): Promise<string | null> {
+async function unlookedText(store: Store, { match }: JobListQuery): Promise<string | null> {
   if (match === undefined) return null;
   const all = (await store.counts()).reduce((sum, { count }) => sum + count, 0);
   return all <= MOST_MATCHED ? null : `only the newest ${inThousands(MOST_MATCHED)} jobs were looked through`;

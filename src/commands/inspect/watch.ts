@@ -61,7 +61,7 @@ async function onTerminal(watching: Watch, exit: ExitRequest, first: Look): Prom
     const name = ["lease inspect", view.title].join(" ").trimEnd();
     const head = `${screen.paint.bold(name)}  ${screen.paint.dim(`${readable(last.at_ms)}, q quits`)}`;
     const text = [format(last.seen, screen), ...noSuchJobs(last.seen.missing ?? [])].join("\n");
-    terminal.draw(drawLines(fitLines(text, head, size, screen.paint), size));
+    terminal.draw(drawLines(fitLines(text, head, size, screen.paint, last.seen.unseen), size));
   };
   const terminal = new LiveTerminal(io.stdout, exit, draw);
   terminal.open();
