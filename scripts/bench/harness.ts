@@ -244,8 +244,8 @@ const QUIET_SHARE = 0.2;
 const QUIET_PATIENCE_MS = 10_000;
 
 /** Waits until nobody else needs the machine, but not for ever. */
-export async function quiet(): Promise<void> {
-  for (const deadline_ms = performance.now() + QUIET_PATIENCE_MS; performance.now() < deadline_ms;) {
+export async function quiet(patience_ms = QUIET_PATIENCE_MS): Promise<void> {
+  for (const deadline_ms = performance.now() + patience_ms; performance.now() < deadline_ms;) {
     const before_ms = busyMs();
     await Bun.sleep(QUIET_LOOK_MS);
     if (busyMs() - before_ms < QUIET_LOOK_MS * QUIET_SHARE) return;

@@ -4,6 +4,7 @@
 #   scripts/bench/run.sh                       the whole league, about half an hour on a quiet machine
 #   scripts/bench/run.sh --only shell,store    some of it: shell, store, library, postgres
 #   scripts/bench/run.sh --quick               small and once, to see that all of it works: about a minute
+#   scripts/bench/run.sh --turns 3             no more turns than that
 #   scripts/bench/run.sh --json                one JSON object per figure
 #   scripts/bench/run.sh --readme              and written into README.md
 #   scripts/bench/run.sh --history FILE        kept there instead of scripts/bench/history.jsonl (none: nowhere)
@@ -22,7 +23,7 @@ while [ $# -gt 0 ]; do
   case $1 in
     --json) export LEASE_BENCH_JSON=1 ;;
     --quick | --readme) flags+=("$1") ;;
-    --only | --history)
+    --only | --history | --turns)
       [ $# -gt 1 ] || { printf '%s needs a value\n' "$1" >&2; exit 2; }
       flags+=("$1" "$2"); shift ;;
     *)

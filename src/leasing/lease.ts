@@ -63,13 +63,25 @@ export class Lease {
     return this.grant.held;
   }
 
-  /** The store accepted a request sent then, for so long from then on. */
+  /**
+   * The store accepted a request sent then, for so long from then on. One that was under way for long may come to less
+   * than what is known by now: where the store kept the later end, that stands.
+   */
   extended(sent: Instant, valid_ms: number, expires_at_ms: number): void {
-    this.#sent = sent;
-    this.#steady_ms = 0;
-    this.#valid_ms = valid_ms;
+    const before = { sent: this.#sent, valid_ms: this.#valid_ms, steady_ms: this.#steady_ms };
+    const is_kept =
+      this.#shares_clock && expires_at_ms >= this.expires_at_ms && this.jumped() === 0 && !this.wasSetBack();
+    const left_ms = is_kept ? this.remaining() : -Infinity;
+    this.#know({ sent, valid_ms, steady_ms: 0 });
+    if (this.remaining() < left_ms) this.#know(before);
     this.expires_at_ms = expires_at_ms;
     this.onExtended();
+  }
+
+  #know({ sent, valid_ms, steady_ms }: { sent: Instant; valid_ms: number; steady_ms: number }): void {
+    this.#sent = sent;
+    this.#valid_ms = valid_ms;
+    this.#steady_ms = steady_ms;
   }
 
   /** How much longer the holder may act; zero or less: not at all. */

@@ -9,7 +9,7 @@ import type { Clock } from "../core/clock.ts";
 import { closingMargin, nextDuty, silentAt } from "../core/silence.ts";
 import type { Duty } from "../core/silence.ts";
 import type { Heartbeat } from "./heartbeat.ts";
-import type { Lease } from "./lease.ts";
+import { instant, type Lease } from "./lease.ts";
 import type { LeaseManager } from "./manager.ts";
 
 export interface SilenceWatchOptions {
@@ -49,6 +49,7 @@ export class SilenceWatch {
   #closing_asked = false;
   #stopping = false;
   #asking = false;
+  #looking = false;
   #over = false;
   #cancelTimer: (() => void) | null = null;
 
@@ -110,6 +111,7 @@ export class SilenceWatch {
     const delay_ms = Math.min(LONGEST_SLEEP_MS, Math.max(1, this.#next().at_ms - this.#options.clock.mono_ms()));
     this.#cancelTimer = this.#options.clock.after(delay_ms, () => {
       this.#correct();
+      void this.#seeLaterEnd();
       this.#fire();
       this.#arm();
     });
@@ -168,6 +170,29 @@ export class SilenceWatch {
     } catch {
       // An unreadable store has no beats to tell of.
     }
+  }
+
+  /**
+   * Whoever is about to keep everybody from writing prolongs all leases first. Ours would have been extended long before it
+   * is half over: what is left is in the store, to be read. By a clock that we share it is as good as an answer.
+   */
+  async #seeLaterEnd(): Promise<void> {
+    const { lease, manager, clock } = this.#options;
+    if (!manager.store.shares_clock || this.#looking || lease.remaining() > lease.lease_ms / 2) return;
+    this.#looking = true;
+    try {
+      const sent = instant(clock);
+      const [job] = await manager.store.jobs([lease.job.id]);
+      if (this.#over || job?.token !== lease.token || job.state.name !== "running") return;
+      const { expires_at_ms } = job.state;
+      const is_later = expires_at_ms > lease.expires_at_ms && lease.remaining() > 0 && lease.jumped() === 0;
+      if (is_later && !lease.wasSetBack()) lease.extended(sent, expires_at_ms - sent.wall_ms, expires_at_ms);
+    } catch {
+      // An unreadable store has nothing to tell.
+    } finally {
+      this.#looking = false;
+    }
+    this.#arm();
   }
 
   #cover(grace_ms: number): void {

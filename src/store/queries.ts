@@ -123,6 +123,14 @@ export interface ListQuery extends Selection {
   newest_first: boolean;
 }
 
+export interface BulkOptions {
+  /**
+   * It may take so long, and where nobody else can write meanwhile, whoever holds a lease could not extend it: leases that
+   * would end before are prolonged first, which their holders see by reading.
+   */
+  hold_ms?: number;
+}
+
 export interface DiagnoseOptions {
   /** All that has to be read for it, however long that takes; else what can be told at once. */
   full?: boolean;

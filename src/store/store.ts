@@ -32,6 +32,7 @@ import type {
   Backlog,
   BacklogQuery,
   BulkEnqueued,
+  BulkOptions,
   CancelAnswer,
   CancelOptions,
   CancelRequest,
@@ -66,7 +67,7 @@ export interface Producer extends Planner {
   enqueue(jobs: readonly NewJob[], options?: EnqueueOptions): Promise<Enqueued[]>;
 
   /** The same for more jobs than fit in memory, seen by others at the end only. An error about a job has its `index`. */
-  enqueueAll(batches: AsyncIterable<readonly NewJob[]>): Promise<BulkEnqueued>;
+  enqueueAll(batches: AsyncIterable<readonly NewJob[]>, options?: BulkOptions): Promise<BulkEnqueued>;
 
   /** Waiting jobs end at once; running ones are asked to. Answers for those named, then for what goes with them. */
   cancel(ids: readonly number[], reason: string | null, options?: CancelOptions): Promise<CancelAnswer[]>;

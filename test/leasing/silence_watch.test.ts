@@ -1,6 +1,6 @@
 import { describe, expect } from "bun:test";
 import type { Lease } from "../../src/leasing/lease.ts";
-import { benchTest as test, LEASE_MS, type Bench } from "./fixture.ts";
+import { answered, benchTest as test, LEASE_MS, type Bench } from "./fixture.ts";
 import { GRACE_MS, RENEWED_TOO_LATE, SLACK_MS, watched, words } from "./watched.ts";
 
 const CLOSING_MS = 5_000;
@@ -184,5 +184,55 @@ describe("a beat that only the store knows of (`lease beat` in the job)", () => 
     // The holder must not believe in more time than the store gives, or somebody else starts the job meanwhile.
     const given_ms = (await b.expiryOf(w.lease.job.id)) - b.clock.wall_ms();
     expect(w.lease.remaining()).toBeLessThanOrEqual(given_ms);
+  });
+});
+
+describe("the watch of a job that beats while nobody can write", () => {
+  async function* nothing(): AsyncGenerator<[]> {}
+  const HELD_MS = 5 * LEASE_MS;
+
+  /** Beats all the time, and none of them can be written. */
+  async function beating(b: Bench, hold_ms: number) {
+    const w = await watched(b, { extended: true });
+    const other = await b.reopen();
+    await other.enqueueAll(nothing(), { hold_ms });
+    b.extend ??= () => new Promise(() => {});
+    return { w, pass: (ms: number) => passBeating(b, w, ms) };
+  }
+
+  async function passBeating(b: Bench, w: Awaited<ReturnType<typeof watched>>, ms: number): Promise<void> {
+    for (let passed = 0; passed < ms; passed += 1_000) {
+      w.heartbeat.beat();
+      await b.pass(1_000);
+    }
+  }
+
+  test("sees that its lease was prolonged by whoever keeps everybody from writing", async (b) => {
+    const { w, pass } = await beating(b, HELD_MS);
+    await pass(HELD_MS - 1_000);
+    expect(w.said).toEqual([]);
+    expect(w.lease.expires_at_ms).toBe(await b.expiryOf(w.lease.job.id));
+    await pass(2_000);
+    expect(words(w)).toEqual([RENEWED_TOO_LATE]);
+  });
+
+  test("keeps the later end when the extension that waited so long is answered at last", async (b) => {
+    const late = Promise.withResolvers<void>();
+    const real = await b.reopen();
+    b.extend = (requests) => late.promise.then(() => real.extend(requests));
+    const { w, pass } = await beating(b, HELD_MS);
+    await pass(3 * LEASE_MS);
+    const left_ms = w.lease.remaining();
+    late.resolve();
+    b.extend = null;
+    await answered();
+    expect(w.lease.remaining()).toBe(left_ms);
+    expect(w.said).toEqual([]);
+  });
+
+  test("has it killed in time where nobody has", async (b) => {
+    const { w, pass } = await beating(b, 0);
+    await pass(LEASE_MS);
+    expect(w.said).toEqual([[RENEWED_TOO_LATE, FENCE_MS]]);
   });
 });

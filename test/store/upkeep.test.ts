@@ -302,3 +302,24 @@ describe("a prune", () => {
     expect((await store.diagnose()).filter(({ level }) => level === "error")).toEqual([]);
   });
 });
+
+describe("a bulk enqueue that says how long it will hold the lock", () => {
+  async function* batch() {
+    yield [newJob()];
+  }
+
+  test("prolongs the leases that would end before, and no others", async () => {
+    await store.enqueue([newJob(), newJob(), newJob()]);
+    const request = { holder: "w", host: "h", count: 1, queues: null, task: null };
+    for (const lease_ms of [3_000, 3_000, 600_000]) await store.acquire({ ...request, lease_ms });
+    const database = new Database(path);
+    database.run("UPDATE jobs SET expires_at_ms = 1 WHERE id = 2");
+    const [, , long] = database.query("SELECT expires_at_ms FROM jobs ORDER BY id").values().flat();
+    const before_ms = Date.now();
+    await store.enqueueAll(batch(), { hold_ms: 60_000 });
+    const [short, over, same] = database.query("SELECT expires_at_ms FROM jobs ORDER BY id").values().flat();
+    database.close();
+    expect(short).toBeGreaterThanOrEqual(before_ms + 60_000);
+    expect([over, same]).toEqual([1, long]);
+  });
+});

@@ -4,7 +4,7 @@
  * lowest and highest of them its spread. A ratio above 1 is better for us, whatever is measured.
  */
 
-import { median, quiet } from "../harness.ts";
+import { median } from "../harness.ts";
 
 export interface Contestant {
   name: string;
@@ -41,7 +41,7 @@ export interface Result {
 }
 
 /** `settle` waits for the machine to be quiet; a run that only proves that all of it works has no need to. */
-export async function hold(contest: Contest, settle: () => Promise<void> = quiet): Promise<Result[]> {
+export async function hold(contest: Contest, settle: () => Promise<void>): Promise<Result[]> {
   const all = [contest.ours, ...contest.others];
   const figures = new Map<Contestant, number[]>(all.map((one) => [one, []]));
   for (let turn = 0; turn < contest.turns; turn++) {

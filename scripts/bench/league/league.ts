@@ -4,6 +4,7 @@
  *   league.ts                    all of it: about half an hour on a quiet machine
  *   league.ts --only shell,store some groups of contests
  *   league.ts --quick            small and once, to see that all of it works: about a minute
+ *   league.ts --turns 3          no more turns than that
  *   league.ts --json             a line of JSON per figure
  *   league.ts --history FILE     kept there instead of in scripts/bench/history.jsonl; none: not kept
  *   league.ts --readme           and written into README.md
@@ -14,7 +15,7 @@ import { cpus } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
 import { parseArgs } from "node:util";
-import { root } from "../harness.ts";
+import { quiet, root } from "../harness.ts";
 import { hold, type Contest, type Result } from "./contest.ts";
 import { intoPage, misses, regressions, textTable, type Kept } from "./report.ts";
 
@@ -35,11 +36,15 @@ export interface Group {
   end?: () => Promise<void>;
 }
 
+/** For a moment in which nobody else needs the machine, before each turn of each side. */
+const PATIENCE_MS = 2_000;
+
 const { values: flags } = parseArgs({
   options: {
     quick: { type: "boolean", default: false },
     json: { type: "boolean", default: process.env["LEASE_BENCH_JSON"] === "1" },
     readme: { type: "boolean", default: false },
+    turns: { type: "string" },
     only: { type: "string", default: Object.keys(GROUPS).join() },
     history: { type: "string", default: join(root, "scripts/bench/history.jsonl") },
   },
@@ -62,8 +67,10 @@ for (const name of flags.only.split(",")) {
 /** One that can't be held leaves its figures out, and the others in. */
 async function heldOrTold(contest: Contest): Promise<Result[]> {
   try {
-    if (process.stderr.isTTY) console.error(`… ${contest.name}`);
-    return await hold(contest, ...(size.quick ? [async () => {}] : []));
+    const turns = flags.turns === undefined ? contest.turns : Math.min(Number(flags.turns), contest.turns);
+    const found = await hold({ ...contest, turns }, () => (size.quick ? Promise.resolve() : quiet(PATIENCE_MS)));
+    if (!size.quick) console.error(textTable(found).split("\n").slice(1).join("\n"));
+    return found;
   } catch (error) {
     console.error(`${contest.name}: ${error}`);
     process.exitCode = 1;

@@ -58,7 +58,8 @@ class JobTraces implements Traces {
         );
         return Promise.all(granted);
       },
-      enqueueAll: (batches) => tracedEnqueueAll(provider, batches, (taken) => store.enqueueAll(taken), storeId),
+      enqueueAll: (batches, options) =>
+        tracedEnqueueAll(provider, batches, (taken) => store.enqueueAll(taken, options), storeId),
       async acquire(request) {
         const grants = await store.acquire(request);
         return Promise.all(grants.map((grant) => attempts.begin(grant)));

@@ -62,3 +62,19 @@ const SAVE_WORKER = `INSERT INTO workers (${WORKER_COLUMNS.join(", ")})
 export function saveWorker(db: Database, worker: WorkerRecord): void {
   db.sql(SAVE_WORKER).run(...workerColumns(worker));
 }
+
+/** Of leases that are not over. */
+const PROLONG =
+  "UPDATE jobs SET expires_at_ms = ?2 WHERE state = 'running' AND expires_at_ms >= ?1 AND expires_at_ms < ?2";
+const ANY_ENDS = `SELECT 1 AS found FROM jobs WHERE state = 'running' AND expires_at_ms >= ?1 AND expires_at_ms < ?2 LIMIT 1`;
+
+/** Nobody's lease ends within so long: its holder will not be able to extend it. */
+export function prolong(db: Database, hold_ms: number): void {
+  const now_ms = db.now_ms();
+  db.sql(PROLONG).run(now_ms, now_ms + hold_ms);
+}
+
+export function anyEnds(db: Database, within_ms: number): boolean {
+  const now_ms = db.now_ms();
+  return db.sql(ANY_ENDS).get(now_ms, now_ms + within_ms) !== null;
+}

@@ -10,7 +10,7 @@ import { Database, type Connection } from "./open.ts";
 import { diagnose } from "./diagnose.ts";
 import { edit } from "./edit.ts";
 import { enqueue, enqueueAll } from "./enqueue.ts";
-import { checkpoint, extend, noteProcess, saveWorker } from "./extend.ts";
+import { anyEnds, checkpoint, extend, noteProcess, prolong, saveWorker } from "./extend.ts";
 import { explain } from "./failure.ts";
 import { foldHour, history, oldHour, totals, writeNoted } from "./history.ts";
 import { holdings, limits, setLimit } from "./limits.ts";
@@ -43,8 +43,10 @@ import {
 import { learned, settle } from "./settle.ts";
 import { sqliteTransfer } from "./transfer.ts";
 import { watchCommits, watchReplaced } from "./watch.ts";
-import { RANK, type Rank, type Writer } from "./writer.ts";
+import { RANK, type Rank, type Step, type Writer } from "./writer.ts";
 
+/** So often, until none was granted meanwhile. */
+const MOST_PROLONGED = 5;
 /** Of commits for one thing; each has its hands full. */
 const MOST_ROUNDS = 10_000;
 const TIDY_WAL_BYTES = 4 * 1024 * 1024;
@@ -115,6 +117,7 @@ async function freeRest(calls: Calls): Promise<void> {
 function producer(calls: Calls): Producer {
   const { db, writer } = calls;
   const cancelSome = calls.write(RANK.normal, cancel);
+  const prolongAll = calls.write(RANK.normal, prolong);
   return {
     enqueue: (jobs, { acquire: acquirer, done_answers } = {}) =>
       writer.write(RANK.normal, () => {
@@ -122,7 +125,16 @@ function producer(calls: Calls): Producer {
         if (acquirer === undefined) return queued;
         return queued.map((job) => ({ ...job, grant: acquireOne(db, job.id, acquirer)[0] ?? null }));
       }),
-    enqueueAll: (batches) => writer.writeLong((step) => enqueueAll(db, batches, step)),
+    async enqueueAll(batches, { hold_ms = 0 } = {}) {
+      for (let tries = hold_ms > 0 ? MOST_PROLONGED : 0; tries > 0; tries--) {
+        await prolongAll(hold_ms);
+        // Somebody may have been granted one between that commit and this lock.
+        const all = (step: Step) => (step(() => anyEnds(db, hold_ms / 2)) ? null : enqueueAll(db, batches, step));
+        const done = await writer.writeLong(async (step) => all(step));
+        if (done !== null) return done;
+      }
+      return writer.writeLong((step) => enqueueAll(db, batches, step));
+    },
     async cancel(ids, reason, options) {
       const answers = await cancelSome(ids, reason, options);
       await freeRest(calls);
