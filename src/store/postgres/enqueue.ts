@@ -5,18 +5,19 @@
 
 import { checkNewJob } from "../../core/check_job.ts";
 import { LeaseError } from "../../core/errors.ts";
+import { gateText } from "../../core/gate.ts";
 import type { NewJob, StateName } from "../../core/job.ts";
-import { envColumn, isBlocked } from "../shared/columns.ts";
+import { envColumn, isBlocked, leaseColumn, settingsColumn } from "../shared/columns.ts";
 import { answersWhenDone, replaces } from "../shared/verdicts.ts";
 import type { BulkEnqueued } from "../queries.ts";
 import type { DoneState, Acquirer, EnqueueOptions, Enqueued, Grant } from "../store.ts";
 import { acquire, acquireBounded } from "./acquire.ts";
 import { cancelWaiting } from "./cancel.ts";
 import { addDependencies, freeChildren } from "./dependencies.ts";
-import { idsOf } from "./session/arrays.ts";
+import { Columns, idsOf } from "./session/arrays.ts";
 import type { Connection } from "./session/session.ts";
 import { settle, within } from "./settle.ts";
-import { NEW_JOBS, SQL } from "./statements.ts";
+import { CLOCK, SQL } from "./statements.ts";
 
 /** Somebody else took a key or started a job between our look and our write. */
 class Overtaken extends Error {
@@ -24,6 +25,45 @@ class Overtaken extends Error {
 }
 
 const CHUNK = 5_000;
+
+const NEW_JOBS = new Columns<NewJob>({
+  argv: ["text", (job) => JSON.stringify(job.argv)],
+  queue: ["text", (job) => job.queue],
+  priority: ["bigint", (job) => job.priority],
+  run_at_ms: ["bigint", (job) => job.run_at_ms],
+  delay_ms: ["bigint", (job) => job.delay_ms],
+  retries: ["bigint", (job) => job.settings.retries],
+  lease_ms: ["bigint", (job) => leaseColumn(job.settings)],
+  task: ["text", (job) => job.task],
+  key: ["text", (job) => job.key],
+  cwd: ["text", (job) => job.cwd],
+  settings: ["text", (job) => settingsColumn(job.settings)],
+  gate: ["text", gateText],
+  blocked: ["boolean", isBlocked],
+  has_input: ["boolean", (job) => job.input !== null],
+});
+
+/** Each counts what it adds, and says so in `counted`: the trigger, which is for everybody else, would do it row by row. */
+const insertJobs = (counts: string) => `WITH ${CLOCK}, given AS (
+    SELECT *, greatest(coalesce(run_at_ms, clock.ms), clock.ms + delay_ms) AS due_ms FROM ${NEW_JOBS.sql} AS job, clock
+  ), ${counts} INSERT INTO lease.jobs (state, queue, priority, run_at_ms, retries, lease_ms, created_at_ms, task, key, argv,
+    cwd, settings, gate, has_input, counted)
+  SELECT CASE WHEN blocked THEN 'blocked' WHEN due_ms > ms THEN 'scheduled' ELSE 'pending' END, queue, priority, due_ms,
+    retries, lease_ms, ms, task, key, argv, cwd, settings, gate, has_input, 1
+  FROM given ORDER BY n`;
+
+/** Of jobs that are pending at once there is nothing to look at: how many there are of each queue comes with them. */
+const INSERT_PENDING = `${insertJobs(`counted AS (INSERT INTO lease.deltas (kind, queue, state, count)
+    SELECT 'tally', queue, 'all', count FROM unnest($${NEW_JOBS.size + 1}::text[], $${NEW_JOBS.size + 2}::bigint[])
+      AS made (queue, count))`)} RETURNING id`;
+
+/** A key that somebody else has just taken leaves its job out. */
+const INSERT_OTHERS = `${insertJobs("added AS (")}
+    ON CONFLICT (key) WHERE key IS NOT NULL AND finished_at_ms IS NULL DO NOTHING RETURNING id, queue, state
+  ), counted AS (INSERT INTO lease.deltas (kind, queue, state, count)
+    SELECT 'tally', queue, 'all', count(*) FROM added GROUP BY queue
+    UNION ALL SELECT 'tally', queue, state, count(*) FROM added WHERE state <> 'pending' GROUP BY queue, state
+  ) SELECT id FROM added`;
 
 /** Needs no look at other jobs. */
 export function isPlain(job: NewJob): boolean {
@@ -56,7 +96,7 @@ export function isOneStatement(job: NewJob): boolean {
 
 /** One statement, unless there is input or there are variables. */
 export async function insertPlain(db: Connection, jobs: readonly NewJob[]): Promise<number[]> {
-  return insert(db, jobs, SQL.insertJobs);
+  return insert(db, jobs);
 }
 
 /** Inside a transaction; jobs are checked already. */
@@ -113,7 +153,7 @@ async function enqueueChunk(
     await makeRoom(db, plan.replaced);
     const wanted = plan.steps.flatMap((step, index) => ("job" in step ? [{ job: step.job, index: from + index }] : []));
     const inserted = wanted.map(({ job }) => job);
-    const ids = await insert(db, inserted, SQL.insertKeyed);
+    const ids = await insert(db, inserted);
     if (ids.length < wanted.length) throw new Overtaken("a key was taken meanwhile");
     const created = wanted.map((step, at) => ({ id: ids[at] as number, ...step }));
     await addDependencies(db, created);
@@ -180,9 +220,23 @@ async function makeRoom(db: Connection, replaced: Plan["replaced"]): Promise<voi
   }
 }
 
-async function insert(db: Connection, jobs: readonly NewJob[], statement: string): Promise<number[]> {
+/** Whatever the server's clock says. */
+function isPendingAtOnce(job: NewJob): boolean {
+  return isPlain(job) && job.run_at_ms === null && job.delay_ms === 0;
+}
+
+function queueCounts(jobs: readonly NewJob[]): [queues: string[], counts: number[]] {
+  const counts = new Map<string, number>();
+  for (const { queue } of jobs) counts.set(queue, (counts.get(queue) ?? 0) + 1);
+  return [[...counts.keys()], [...counts.values()]];
+}
+
+async function insert(db: Connection, jobs: readonly NewJob[]): Promise<number[]> {
   if (jobs.length === 0) return [];
-  const rows = await db.query(statement, NEW_JOBS.params(jobs));
+  const given = NEW_JOBS.params(jobs);
+  const rows = jobs.every(isPendingAtOnce)
+    ? await db.query(INSERT_PENDING, [...given, ...queueCounts(jobs)])
+    : await db.query(INSERT_OTHERS, given);
   const ids = idsOf(rows);
   const inputs = jobs.flatMap(({ input }, index) => (input === null ? [] : [{ id: ids[index] as number, input }]));
   if (ids.length < jobs.length) return ids;

@@ -4,11 +4,9 @@
  * clock is read once in each, and `lease.` stands for the store's schema.
  */
 
-import { gateText } from "../../core/gate.ts";
-import type { NewJob } from "../../core/job.ts";
 import { UNLEARNED_LEASE_MS } from "../../core/learning.ts";
 import { SHAPES } from "../copy/transfer.ts";
-import { LONGEST_LEASE_MS, MOST_GRANTS, isBlocked, leaseColumn, settingsColumn } from "../shared/columns.ts";
+import { LONGEST_LEASE_MS, MOST_GRANTS } from "../shared/columns.ts";
 import { CLASS_BOUNDS_MS, LONGEST_NOTED_MS, MINUTE_MS } from "../../core/history.ts";
 import { stateColumns } from "../shared/rows.ts";
 import { auditText } from "../shared/verdicts.ts";
@@ -16,23 +14,6 @@ import type { RecoverRequest, SettleRequest } from "../store.ts";
 import { BOUNDED, FULL, GATES, NEXT_START, isLimit } from "./limits.ts";
 import { isPaused } from "./pause.ts";
 import { Columns, perRow } from "./session/arrays.ts";
-
-export const NEW_JOBS = new Columns<NewJob>({
-  argv: ["text", (job) => JSON.stringify(job.argv)],
-  queue: ["text", (job) => job.queue],
-  priority: ["bigint", (job) => job.priority],
-  run_at_ms: ["bigint", (job) => job.run_at_ms],
-  delay_ms: ["bigint", (job) => job.delay_ms],
-  retries: ["bigint", (job) => job.settings.retries],
-  lease_ms: ["bigint", (job) => leaseColumn(job.settings)],
-  task: ["text", (job) => job.task],
-  key: ["text", (job) => job.key],
-  cwd: ["text", (job) => job.cwd],
-  settings: ["text", (job) => settingsColumn(job.settings)],
-  gate: ["text", gateText],
-  blocked: ["boolean", isBlocked],
-  has_input: ["boolean", (job) => job.input !== null],
-});
 
 export const ENDS = new Columns<SettleRequest | RecoverRequest>({
   id: ["bigint", ({ id }) => id],
@@ -218,14 +199,6 @@ const settle = (fence: string, recovered: boolean) => `WITH ${CLOCK}, asked AS M
 
 // ── The rest ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const insertJobs = `WITH ${CLOCK}, given AS (
-    SELECT *, greatest(coalesce(run_at_ms, clock.ms), clock.ms + delay_ms) AS due_ms FROM ${NEW_JOBS.sql} AS job, clock
-  ) INSERT INTO lease.jobs (state, queue, priority, run_at_ms, retries, lease_ms, created_at_ms, task, key, argv, cwd,
-    settings, gate, has_input)
-  SELECT CASE WHEN blocked THEN 'blocked' WHEN due_ms > ms THEN 'scheduled' ELSE 'pending' END, queue, priority, due_ms,
-    retries, lease_ms, ms, task, key, argv, cwd, settings, gate, has_input
-  FROM given ORDER BY n`;
-
 const extend = perRow`WITH ${CLOCK}, asked AS MATERIALIZED (SELECT *, clock.ms - beat_age_ms AS beat_at_ms,
       coalesce(clock.ms - beat_age_ms, clock.ms) + expires_in_ms AS wanted_ms
     FROM ${{
@@ -322,9 +295,6 @@ export const SQL = {
       SELECT 'tally', queue, 'scheduled', retries, -count(*) FROM promoted GROUP BY queue, retries
     ) SELECT id FROM promoted`,
 
-  insertJobs: `${insertJobs} RETURNING id`,
-  /** A key that somebody else has just taken leaves its job out. */
-  insertKeyed: `${insertJobs} ON CONFLICT (key) WHERE key IS NOT NULL AND finished_at_ms IS NULL DO NOTHING RETURNING id`,
   insertInputs: perRow`INSERT INTO lease.inputs (job_id, data) SELECT id, input FROM ${{ id: "bigint", input: "bytea" }}`,
   copyEnv: "COPY lease.incoming_env (job_id, env) FROM STDIN",
   setEnv: `WITH incoming AS (DELETE FROM lease.incoming_env WHERE job_id = ANY ($1::bigint[]) RETURNING job_id, env)

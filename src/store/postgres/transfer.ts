@@ -7,6 +7,7 @@ import { isRefusedValue } from "./failure.ts";
 import { NO_TEMPLATE, writeTemplate } from "./schedules.ts";
 import type { Connection, Session } from "./session/session.ts";
 import { foldDeltas } from "./history.ts";
+import { talliesOf } from "./schema.ts";
 import { SQL } from "./statements.ts";
 
 const MARK = "copy";
@@ -34,7 +35,13 @@ function insertSql(kind: Kind): string {
   const { names, types } = SHAPES[kind];
   const lists = types.map((type, index) => `$${index + 1}::${TYPES[type]}[]`);
   const given = kind === "jobs" || kind === "checkpoints" ? "OVERRIDING SYSTEM VALUE" : "";
-  return `INSERT INTO lease.${kind} (${names.join(", ")}) ${given} SELECT * FROM unnest(${lists.join(", ")})`;
+  const rows = `unnest(${lists.join(", ")})`;
+  if (kind !== "jobs") return `INSERT INTO lease.${kind} (${names.join(", ")}) ${given} SELECT * FROM ${rows}`;
+  // Counted here, once for all of them: see schema.ts.
+  return `WITH added AS (INSERT INTO lease.jobs (${names.join(", ")}, counted) ${given} SELECT *, 1 FROM ${rows}
+      RETURNING queue, state, token, finished_at_ms)
+    INSERT INTO lease.deltas (kind, queue, state, retries, count)
+      SELECT 'tally', queue, state, retries, count FROM (${talliesOf("added")}) AS kept`;
 }
 
 const NEXT = (table: string) =>
