@@ -8,7 +8,7 @@ import { Room, pickInTurn, toHeld, toLimit, type GateCount, type Picked, type Wa
 import { toJob, toProcess } from "../shared/rows.ts";
 import { byTurn, setAside } from "../shared/verdicts.ts";
 import type { AcquireRequest, Grant, SettleRequest } from "../store.ts";
-import { GATES } from "./limits.ts";
+import { FULL, GATES, isOpenGate, namesIn, needsNothing } from "./limits.ts";
 import { isPaused } from "./pause.ts";
 import { byId, perRow } from "./session/arrays.ts";
 import type { Connection, Param } from "./session/session.ts";
@@ -119,26 +119,49 @@ async function toGrants(db: Connection, rows: readonly SqlRow[], request: Acquir
 
 // ── What is bounded ────────────────────────────────────────────────────────────────────────────────────────────────
 
+/** Beside those that are wanted, so many gates that are open are looked at. */
+const MORE_GATES = 32;
+
+/** The first of a line. */
+const placeOf = (
+  queue: string,
+  gate: string,
+  kind: string,
+  most: string,
+) => `SELECT id, queue, gate, priority, run_at_ms
+      FROM lease.jobs WHERE state = 'pending' AND jobs.queue = ${queue} AND jobs.gate = ${gate} AND ${WITHOUT_COMMAND} = ${kind}
+        AND ($4::text IS NULL OR task = $4::text)
+      ORDER BY priority DESC, run_at_ms, id LIMIT ${most}`;
+
 /**
  * All that decides whose turn it is, as JSON. $1 host, $2 count, $3 queues (null: all), $4 task (null: any), $5 the one
  * job (null: any), $6 whether jobs without a command count.
  */
-const BOUNDS = `WITH RECURSIVE ${CLOCK}, ${GATES}, ${readyQueues("")}, line AS MATERIALIZED (
-    SELECT place.* FROM (
+const BOUNDS = `WITH RECURSIVE ${CLOCK}, ${GATES}, ${FULL}, ${readyQueues("")}, head AS MATERIALIZED (
+    SELECT place.*, kind.n AS kind, place.queue NOT IN (SELECT f.name FROM full_limits AS f)
+      AND ${isOpenGate("place.gate")} AS open FROM (
       SELECT name FROM unnest($3::text[]) AS asked (name)
       UNION SELECT name FROM ready WHERE $3::text[] IS NULL AND name IS NOT NULL
     ) AS queue CROSS JOIN (SELECT name FROM gates WHERE name IS NOT NULL UNION ALL SELECT '') AS gate
     CROSS JOIN (SELECT n FROM (${COMMAND_KINDS.all}) AS kinds (n) WHERE n = 0 OR $6::boolean) AS kind
-    CROSS JOIN LATERAL (SELECT id, queue, gate, priority, run_at_ms FROM lease.jobs
-      WHERE state = 'pending' AND jobs.queue = queue.name AND jobs.gate = gate.name AND ${WITHOUT_COMMAND} = kind.n
-        AND ($4::text IS NULL OR task = $4::text)
-      ORDER BY priority DESC, run_at_ms, id LIMIT $2) AS place
+    CROSS JOIN LATERAL (${placeOf("queue.name", "gate.name", "kind.n", "1")}) AS place
     WHERE $5::bigint IS NULL AND NOT ${isPaused("queue.name")}
+  ), chosen AS (
+    -- Of very many that are open no more than may be granted; the others are as few as what runs.
+    (SELECT * FROM head WHERE open AND ${needsNothing("gate")}
+      ORDER BY array_position($3::text[], queue), priority DESC, run_at_ms, id LIMIT $2 + ${MORE_GATES})
+    UNION ALL SELECT * FROM head WHERE NOT open OR NOT ${needsNothing("gate")}
+  ), line AS MATERIALIZED (
+    SELECT place.* FROM chosen CROSS JOIN LATERAL (
+      ${placeOf("chosen.queue", "chosen.gate", "chosen.kind", "CASE WHEN chosen.open THEN $2 ELSE 1 END")}) AS place
     UNION ALL SELECT id, queue, gate, priority, run_at_ms FROM lease.jobs WHERE id = $5::bigint AND state = 'pending'
+  ), names AS (SELECT queue AS name FROM line UNION SELECT named.name FROM line CROSS JOIN LATERAL (
+    ${namesIn("line.gate")}) AS named (name)
   ) SELECT clock.ms AS now_ms,
     (SELECT json_agg(line) FROM line)::text AS lines,
     (SELECT json_agg(l) FROM (SELECT limits.*, (SELECT count(*) FROM lease.starts
-        WHERE starts.name = limits.name AND at_ms > clock.ms - rate_ms) AS started FROM lease.limits) AS l)::text AS limits,
+        WHERE starts.name = limits.name AND at_ms > clock.ms - rate_ms) AS started
+      FROM names JOIN lease.limits USING (name)) AS l)::text AS limits,
     (SELECT json_agg(r) FROM (SELECT queue, gate, count(*) AS count FROM lease.jobs WHERE state = 'running'
         GROUP BY queue, gate) AS r)::text AS running,
     (SELECT json_agg(jobs.held) FROM lease.jobs JOIN lease.attempts ON job_id = id AND attempt = token
@@ -152,6 +175,8 @@ const ADD_STARTS = perRow`INSERT INTO lease.starts (name, at_ms, job_id, attempt
   ON CONFLICT DO NOTHING`;
 const FORGET_STARTS = `DELETE FROM lease.starts USING lease.limits
   WHERE starts.name = limits.name AND limits.name = ANY ($1::text[]) AND at_ms <= lease.now_ms() - rate_ms`;
+
+const RATED = "SELECT name FROM lease.limits WHERE rate_ms IS NOT NULL AND name = ANY ($1::text[])";
 
 interface Bounds {
   now_ms: number;
@@ -173,10 +198,10 @@ async function boundsNow(db: Connection, request: AcquireRequest): Promise<Bound
   const [row] = await db.query(BOUNDS, [host, count, names, task, job, !commands_only]);
   const rows = listOf<SqlRow>(row?.["limits"]);
   const all = rows.map(toLimit);
+  const known = new Map(rows.map((one) => [one["name"], { ...toLimit(one), started: one["started"] as number }]));
   const facts = {
-    limits: all,
+    limit: (name: string) => known.get(name) ?? null,
     running: listOf<GateCount>(row?.["running"]),
-    started: new Map(rows.map(({ name, started }) => [name as string, started as number])),
     held: listOf<string | null>(row?.["held"]).map(toHeld),
   };
   const lines = listOf<Waiting>(row?.["lines"]);
@@ -211,7 +236,7 @@ function pickedParams(picks: readonly Picked[]): Param[] {
 
 /** For those limits of granted jobs that have a rate; what they count no more is forgotten. */
 async function noteStarts(db: Connection, picks: readonly Picked[], granted: readonly SqlRow[]): Promise<void> {
-  const rated = await db.query("SELECT name FROM lease.limits WHERE rate_ms IS NOT NULL");
+  const rated = await db.query(RATED, [[...new Set(picks.flatMap(namesOf))]]);
   if (rated.length === 0) return;
   const has_rate = new Set(rated.map(({ name }) => name as string));
   const rows = new Map(granted.map((row) => [row["id"] as number, row]));

@@ -20,25 +20,38 @@ export const GATES = `gates (name) AS (
       FROM gates WHERE gates.name IS NOT NULL
   )`;
 
-/** Whether the text of a gate has a limit in it: see gateText. */
-const isIn = (limit: string, gate: string) => `position('"=' || ${limit} || '"' IN ${gate}) > 0`;
+/** The limits that the text of a gate has in it: no name has a quote. */
+export const namesIn = (gate: string) => `SELECT found[1] FROM regexp_matches(${gate}, '"=([^"]+)"', 'g') AS found`;
 
 /**
- * The limits that are used up. What runs is read in the order of its index: so each entry that a job left behind is met
- * once and marked, where another plan would visit all of them at every look until the next vacuum.
+ * The limits that are used up, found by what counts for them: of very many, most are not in use. What runs is read in the
+ * order of its index: so each entry that a job left behind is met once and marked, where another plan would visit all of
+ * them at every look until the next vacuum.
  */
-export const FULL = `full_limits AS (
-    SELECT limits.name FROM lease.limits, clock
-    WHERE most <= (SELECT count(*) FROM (SELECT 1 FROM lease.jobs
-        WHERE state = 'running' AND (jobs.queue = limits.name OR ${isIn("limits.name", "jobs.gate")})
-        ORDER BY holder LIMIT limits.most) AS used)
-      OR rate_count <= (SELECT count(*) FROM lease.starts WHERE starts.name = limits.name AND at_ms > clock.ms - rate_ms)
+export const FULL = `used AS (
+    SELECT name, count(*) AS count FROM (SELECT queue, gate FROM lease.jobs WHERE state = 'running' ORDER BY holder) AS running
+      CROSS JOIN LATERAL (SELECT running.queue UNION ${namesIn("running.gate")}) AS counted (name) GROUP BY name
+  ), full_limits AS MATERIALIZED (
+    SELECT limits.name FROM used JOIN lease.limits USING (name) WHERE most <= used.count
+    UNION ALL SELECT name FROM lease.limits WHERE most = 0
+    UNION ALL SELECT limits.name FROM clock, lease.limits JOIN lease.starts USING (name)
+      WHERE at_ms > clock.ms - rate_ms GROUP BY limits.name, rate_count HAVING count(*) >= rate_count
   )`;
+
+/**
+ * No limit of a gate is used up. There may be thousands of both: a condition would be made a join and compare each with
+ * each, and what is selected is looked up in a table of hashes.
+ */
+export const isOpenGate = (gate: string) => `(SELECT bool_or(named.name IN (SELECT f.name FROM full_limits AS f))
+      FROM (${namesIn(gate)}) AS named (name)) IS NOT TRUE`;
+
+/** The text of a gate at which nothing but limits is asked for. */
+export const needsNothing = (gate: string) => `${gate} LIKE '%[]]'`;
 
 /** A job that is bounded may start, as far as limits go and by the names of what it needs. */
 export const BOUNDED = `EXISTS (SELECT 1 FROM gates WHERE gates.name IS NOT NULL
-      AND NOT EXISTS (SELECT 1 FROM full_limits AS f WHERE ${isIn("f.name", "gates.name")})
-      AND (gates.name LIKE '%[]]' OR gates.name NOT LIKE '[[%' OR gates.name LIKE ANY ($7::text[])))
+      AND ${isOpenGate("gates.name")}
+      AND (${needsNothing("gates.name")} OR gates.name NOT LIKE '[[%' OR gates.name LIKE ANY ($7::text[])))
     OR EXISTS (SELECT 1 FROM lease.limits WHERE limits.name NOT IN (SELECT f.name FROM full_limits AS f)
       AND EXISTS (SELECT 1 FROM lease.jobs WHERE state = 'pending' AND jobs.queue = limits.name))`;
 

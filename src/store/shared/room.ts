@@ -8,7 +8,15 @@
  * much waits at most that long and for what runs then, however many small ones come.
  */
 
-import { limitsOf, OPEN_GATE, readGate, type Gate, type Limit, type LimitUse } from "../../core/gate.ts";
+import {
+  limitsOf,
+  OPEN_GATE,
+  readGate,
+  type Gate,
+  type Limit,
+  type LimitSettings,
+  type LimitUse,
+} from "../../core/gate.ts";
 import { sizeOf, type Needs, type Resources } from "../../core/resources.ts";
 import type { SqlRow, SqlValue } from "../../platform/platform.ts";
 import { resourcesSchema } from "./bounds.ts";
@@ -17,18 +25,25 @@ import { fromJson } from "./facts.ts";
 /** Until then a job that does not fit lets others go first. */
 const KEEP_FREE_AFTER_MS = 60_000;
 
+/** A limit, and of one with a rate the starts that it still counts. */
+export interface LimitNow extends LimitSettings {
+  started: number;
+}
+
 export interface RoomFacts {
-  limits: readonly Limit[];
+  /** Asked for those names alone that matter, of which there may be very many; null: nothing bounds it. */
+  limit: (name: string) => LimitNow | null;
   /** What runs, by queue and gate. */
   running: readonly GateCount[];
-  /** By limit with a rate, the starts that it still counts. */
-  started: ReadonlyMap<string, number>;
   /** What attempts that run on the acquirer's machine were given. */
   held: readonly Resources[];
 }
 
 export class Room {
-  readonly #limits = new Map<string, { slots: number; starts: number }>();
+  readonly #facts: RoomFacts;
+  readonly #limits = new Map<string, Places | null>();
+  /** By limit, how many of the jobs that run count for it. */
+  readonly #running = new Map<string, number>();
   readonly #have: Resources;
   /** What is left of each resource: ids or an amount. */
   readonly #free = new Map<string, string[] | number>();
@@ -37,12 +52,11 @@ export class Room {
   readonly #gates = new Map<string, Gate>();
 
   constructor(facts: RoomFacts, have: Resources) {
-    for (const { name, most, rate } of facts.limits) {
-      const starts = rate === null ? Infinity : rate.count - (facts.started.get(name) ?? 0);
-      this.#limits.set(name, { slots: most ?? Infinity, starts });
-    }
+    this.#facts = facts;
     for (const { queue, gate, count } of facts.running) {
-      for (const limit of this.#limitsAt(queue, this.#gate(gate))) limit.slots -= count;
+      for (const name of limitsOf(queue, this.#gate(gate))) {
+        this.#running.set(name, (this.#running.get(name) ?? 0) + count);
+      }
     }
     this.#have = have;
     for (const [name, has] of Object.entries(have)) {
@@ -55,7 +69,12 @@ export class Room {
   }
 
   isLimited(queue: string): boolean {
-    return this.#limits.has(queue);
+    return this.#limit(queue) !== null;
+  }
+
+  /** How many jobs of this queue at this gate its limits let start. */
+  placesAt(queue: string, gate: string): number {
+    return Math.min(...this.#limitsAt(queue, this.#gate(gate)).flatMap(({ slots, starts }) => [slots, starts]));
   }
 
   /** Whether a job of this queue at this gate may start now; of any queue, where none is named. */
@@ -119,8 +138,28 @@ export class Room {
 
   #limitsAt(queue: string | null, gate: Pick<Gate, "limits">) {
     const names = queue === null ? gate.limits : limitsOf(queue, gate);
-    return names.flatMap((name) => this.#limits.get(name) ?? []);
+    return names.flatMap((name) => this.#limit(name) ?? []);
   }
+
+  #limit(name: string): Places | null {
+    let places = this.#limits.get(name);
+    if (places === undefined) {
+      const limit = this.#facts.limit(name);
+      places = limit === null ? null : placesOf(limit, this.#running.get(name) ?? 0);
+      this.#limits.set(name, places);
+    }
+    return places;
+  }
+}
+
+/** What is left of a limit. */
+interface Places {
+  slots: number;
+  starts: number;
+}
+
+function placesOf({ most, rate, started }: LimitNow, running: number): Places {
+  return { slots: (most ?? Infinity) - running, starts: rate === null ? Infinity : rate.count - started };
 }
 
 /** A job in line. */
@@ -145,13 +184,15 @@ export interface Wanted {
   now_ms: number;
 }
 
+/** Whose turn is before another's. */
+export function turnIn(queues: Wanted["queues"]): (a: Waiting, b: Waiting) => number {
+  const rank = ({ queue }: Waiting) => (queues === null ? 0 : queues.indexOf(queue));
+  return (a, b) => rank(a) - rank(b) || b.priority - a.priority || a.run_at_ms - b.run_at_ms || a.id - b.id;
+}
+
 /** Who is granted, in turn. `lines`: the first of each queue and gate, as many as may be wanted of it. */
 export function pickInTurn(lines: readonly Waiting[], room: Room, wanted: Wanted): Picked[] {
-  const { queues } = wanted;
-  const rank = ({ queue }: Waiting) => (queues === null ? 0 : queues.indexOf(queue));
-  const inTurn = lines.toSorted(
-    (a, b) => rank(a) - rank(b) || b.priority - a.priority || a.run_at_ms - b.run_at_ms || a.id - b.id,
-  );
+  const inTurn = lines.toSorted(turnIn(wanted.queues));
   const picks: Picked[] = [];
   const kept = new Set<string>();
   let bounded = 0;

@@ -3,7 +3,7 @@
 import { limitsOf } from "../../core/gate.ts";
 import type { Job } from "../../core/job.ts";
 import type { SqlRow } from "../../platform/platform.ts";
-import { pickInTurn, toHeld, type Picked, type Waiting } from "../shared/room.ts";
+import { pickInTurn, toHeld, turnIn, type Picked, type Waiting } from "../shared/room.ts";
 import { toJob, toProcess } from "../shared/rows.ts";
 import { SET_ASIDE, byTurn, setAside } from "../shared/verdicts.ts";
 import type { BacklogQuery } from "../queries.ts";
@@ -42,8 +42,8 @@ export function acquire(db: Database, request: AcquireRequest): Grant[] | null {
 
 function grantSome(db: Database, request: AcquireRequest, now_ms: number): Grant[] | null {
   if (request.job !== undefined) return acquireOne(db, request.job, request, now_ms);
-  const bounds = boundsNow(db, request, now_ms);
-  if (bounds !== null && mayMatter(db, bounds, request)) return acquireWithin(db, bounds, request, now_ms);
+  const within = acquireWithin(db, request, now_ms);
+  if (within !== "unbounded") return within;
   const grants: Grant[] = [];
   for (let granted = 0; grants.length < request.count;) {
     const rows = nextRows(db, request, request.count - grants.length, now_ms);
@@ -82,31 +82,73 @@ export function acquireOne(db: Database, id: number, acquirer: Acquirer, now_ms 
   return toGrants(db, db.sql(SQL.acquireOne).all(acquirer.holder, now_ms, acquirer.lease_ms, id), acquirer, now_ms);
 }
 
-/** A bounded job could start, or one of a queue that is a limit: else whose turn it is does not depend on the bounds. */
-function mayMatter(db: Database, { room, gates }: Bounds, { queues }: AcquireRequest): boolean {
-  if (gates.some((gate) => room.isOpen(null, gate))) return true;
-  for (const queue of queues ?? readyQueues(db)) if (room.isLimited(queue)) return true;
-  return false;
+/** Beside those that what runs may have closed, and those that are wanted, so many gates are looked at first. */
+const MORE_GATES = 32;
+
+interface Heads {
+  /** The first of each gate, in turn. */
+  all: Waiting[];
+  /** Of each queue that has more gates, the last that was looked at. */
+  cut: Waiting[];
 }
 
-/** Whose turn it is among all lines: of every queue the unbounded, and those at each gate. Null as from `acquire`. */
-function acquireWithin(db: Database, bounds: Bounds, request: AcquireRequest, now_ms: number): Grant[] | null {
-  const { room, gates } = bounds;
-  const { queues, task, count, at_once = count } = request;
-  const lines: Waiting[] = [];
-  for (const queue of queues === null ? readyQueues(db) : new Set(queues)) {
-    for (const gate of ["", ...gates]) {
-      const params = [queue, gate, room.isOpen(queue, gate) ? count : 1];
-      const { line, lineTask } = turnsOf(request);
-      const rows = task === null ? db.sql(line).all(...params) : db.sql(lineTask).all(...params, task);
-      for (const row of rows) lines.push(row as unknown as Waiting);
-    }
+/** At most so many of each queue. */
+function headsOf(db: Database, queues: readonly string[], request: BacklogQuery, most: number): Heads {
+  const { task } = request;
+  const { heads, headsTask } = turnsOf(request);
+  const found: Heads = { all: [], cut: [] };
+  for (const queue of queues) {
+    const rows = task === null ? db.sql(heads).all(queue, most) : db.sql(headsTask).all(queue, most, task);
+    const waiting = rows as unknown as Waiting[];
+    found.all.push(...waiting);
+    const last = waiting.at(-1);
+    if (waiting.length === most && last !== undefined) found.cut.push(last);
+  }
+  return found;
+}
+
+const queuesOf = (db: Database, { queues }: BacklogQuery) => [...new Set(queues ?? readyQueues(db))];
+const isOpenAt =
+  ({ room }: Bounds) =>
+  ({ queue, gate }: Waiting) =>
+    room.isOpen(queue, gate);
+
+/**
+ * Whose turn it is among all lines: of every queue the unbounded, and those at each gate. Null as from `acquire`;
+ * `unbounded` where no bounded job could start, and no queue is a limit: then whose turn it is does not depend on bounds.
+ */
+function acquireWithin(
+  db: Database,
+  request: AcquireRequest,
+  now_ms: number,
+  all = false,
+): Grant[] | null | "unbounded" {
+  const bounds = boundsNow(db, request, now_ms);
+  if (bounds === null) return "unbounded";
+  const { room, taken } = bounds;
+  const { count, at_once = count, task } = request;
+  const queues = queuesOf(db, request);
+  const heads = headsOf(db, queues, request, all ? -1 : count + taken + MORE_GATES);
+  if (!heads.all.some(isOpenAt(bounds)) && !queues.some((queue) => room.isLimited(queue))) {
+    return heads.cut.length === 0 ? "unbounded" : acquireWithin(db, request, now_ms, true);
+  }
+  const { line, lineTask } = turnsOf(request);
+  const lineOf = (queue: string, gate: string, most: number) =>
+    (task === null ? db.sql(line).all(queue, gate, most) : db.sql(lineTask).all(queue, gate, most, task)) as unknown;
+  const lines = queues.flatMap((queue) => lineOf(queue, "", room.isOpen(queue, "") ? count : 1) as Waiting[]);
+  for (const head of new Map(heads.all.map((one) => [`${one.queue}\0${one.gate}`, one])).values()) {
+    const places = room.isOpen(head.queue, head.gate) ? Math.min(count, room.placesAt(head.queue, head.gate)) : 1;
+    lines.push(...(lineOf(head.queue, head.gate, places) as Waiting[]));
   }
   if (lines.some(({ id }) => !Number.isSafeInteger(id))) {
     db.sql(END_UNSAFE).run(now_ms);
     return null;
   }
-  const picks = pickInTurn(lines, room, { count, at_once, queues, now_ms });
+  const picks = pickInTurn(lines, room, { count, at_once, queues: request.queues, now_ms });
+  // A gate that was not looked at could come before the last of them.
+  const [last, before] = [picks.at(-1), turnIn(request.queues)];
+  const is_known = picks.length === count && last !== undefined && heads.cut.every((head) => before(last, head) <= 0);
+  if (heads.cut.length > 0 && !is_known) return acquireWithin(db, request, now_ms, true);
   const grants = picks.flatMap((pick) => grantPicked(db, pick, bounds, request, now_ms));
   // All of them were damaged: there may be others.
   return grants.length === 0 && picks.length > 0 ? null : grants;
@@ -140,8 +182,13 @@ export function mayAcquire(db: Database, request: AcquireRequest): boolean {
   if (isDue(db) || isFreeing(db) || request.job !== undefined) return true;
   const { anyReady } = turnsOf(request);
   const bounds = boundsNow(db, request, db.now_ms());
-  if (bounds?.gates.some((gate) => bounds.room.isOpen(null, gate)) === true) return true;
-  for (const queue of request.queues ?? readyQueues(db)) {
+  const queues = queuesOf(db, request);
+  for (const most of bounds === null ? [] : [MORE_GATES, -1]) {
+    const { all, cut } = headsOf(db, queues, request, most);
+    if (bounds !== null && all.some(isOpenAt(bounds))) return true;
+    if (cut.length === 0) break;
+  }
+  for (const queue of queues) {
     if (db.sql(anyReady).get(queue) !== null && bounds?.room.isOpen(queue, "") !== false) return true;
   }
   return false;

@@ -13,8 +13,9 @@ const SET_LIMIT = `INSERT INTO limits (name, most, rate_count, rate_ms) VALUES (
 const DROP_LIMIT = "DELETE FROM limits WHERE name = ?1";
 const DROP_STARTS = "DELETE FROM starts WHERE name = ?1";
 
-/** Those that wait are very many, and the gates few: from one to the next through the index. */
-const NEXT_GATE = "SELECT min(gate) AS gate FROM jobs WHERE state = 'pending' AND gate <> '' AND gate > ?1";
+const LIMIT = "SELECT name, most, rate_count, rate_ms FROM limits WHERE name = ?1";
+const ANY_LIMIT = "SELECT 1 AS found FROM limits LIMIT 1";
+const ANY_GATE = "SELECT 1 AS found FROM jobs WHERE state = 'pending' AND gate <> '' LIMIT 1";
 
 /** As few as there are slots, out of the index alone. */
 const RUNNING = `SELECT queue, gate, count(*) AS count FROM jobs INDEXED BY jobs_expiry
@@ -76,47 +77,48 @@ export function nextStart(db: Database): number | null {
   return times.length === 0 ? null : Math.min(...times);
 }
 
-function waitingGates(db: Database): string[] {
-  const found: string[] = [];
-  const next = db.sql(NEXT_GATE);
-  for (let row = next.get(""); row !== null && row["gate"] !== null; row = next.get(row["gate"] as string)) {
-    found.push(row["gate"] as string);
-  }
-  return found;
+/** What bounds jobs now, looked up as it is asked for: there may be thousands of limits and few that matter. */
+export interface Bounds {
+  room: Room;
+  limit: (name: string) => Limit | null;
+  /** The most gates at which limits can be used up by what runs. */
+  taken: number;
 }
 
 /** Null: nothing that waits is bounded, and nothing bounds a queue. */
-export interface Bounds {
-  room: Room;
-  gates: readonly string[];
-  /** Those with a rate note each start. */
-  rated: ReadonlyMap<string, number>;
-}
-
 export function boundsNow(db: Database, { host, have = {} }: Acquirer, now_ms: number): Bounds | null {
-  const gates = waitingGates(db);
-  const all = limitRows(db);
-  if (gates.length === 0 && all.length === 0) return null;
+  if (db.sql(ANY_GATE).get() === null && db.sql(ANY_LIMIT).get() === null) return null;
   const running = db.sql(RUNNING).all() as unknown as GateCount[];
   const held: Resources[] = [];
   if (Object.keys(have).length > 0) for (const one of holdings(db)) if (one.host === host) held.push(one.held);
-  const rated = all.flatMap(({ name, rate }) => (rate === null ? [] : [[name, rate.per_ms] as const]));
-  const started = new Map(
-    rated.map(([name, per_ms]) => [name, db.sql(STARTED).get(name, now_ms - per_ms)?.["count"] as number]),
-  );
-  return { room: new Room({ limits: all, running, started, held }, have), gates, rated: new Map(rated) };
+  const known = new Map<string, Limit | null>();
+  const limit = (name: string) => {
+    let found = known.get(name);
+    if (found === undefined) {
+      const row = db.sql(LIMIT).get(name);
+      known.set(name, (found = row === null ? null : toLimit(row)));
+    }
+    return found;
+  };
+  const limitNow = (name: string) => {
+    const found = limit(name);
+    if (found === null || found.rate === null) return found === null ? null : { ...found, started: 0 };
+    const started = db.sql(STARTED).get(name, now_ms - found.rate.per_ms)?.["count"] as number;
+    return { ...found, started };
+  };
+  return { room: new Room({ limit: limitNow, running, held }, have), limit, taken: running.length };
 }
 
 /** For those limits of a job that have a rate; what they count no more is forgotten. */
 export function noteStart(
   db: Database,
   names: readonly string[],
-  { rated }: Bounds,
+  { limit }: Bounds,
   row: SqlRow,
   now_ms: number,
 ): void {
   for (const name of names) {
-    const per_ms = rated.get(name);
+    const per_ms = limit(name)?.rate?.per_ms;
     if (per_ms === undefined) continue;
     db.sql(ADD_START).run(name, now_ms, row["id"] as number, row["token"] as number);
     db.sql(FORGET_STARTS).run(name, now_ms - per_ms);

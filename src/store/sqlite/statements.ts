@@ -38,6 +38,20 @@ function turn(columns: string, only: string, command: boolean | null, limit: str
   return `SELECT ${columns} FROM (${both.join(" UNION ALL ")}) ${order}`;
 }
 
+/** Of each gate of queue ?1 at which jobs wait, the one whose turn it is: from gate to gate through the index. */
+function heads(only: string, command: true | null): string {
+  const of = (without: 0 | 1) => {
+    const line = `FROM jobs WHERE state = 'pending' AND ${only} AND ${WITHOUT_COMMAND} = ${without}`;
+    return `SELECT jobs.id AS id, queue, jobs.gate AS gate, priority, run_at_ms FROM (
+      WITH RECURSIVE gates (gate) AS (SELECT min(gate) ${line} AND gate > '' UNION ALL
+        SELECT (SELECT min(gate) ${line} AND gate > gates.gate) FROM gates WHERE gates.gate IS NOT NULL)
+      SELECT (SELECT id ${line} AND gate = gates.gate ORDER BY priority DESC, run_at_ms, id LIMIT 1) AS id FROM gates
+        WHERE gates.gate IS NOT NULL) AS head CROSS JOIN jobs ON jobs.id = head.id WHERE ${notPaused("?1")}`;
+  };
+  const both = command === null ? `${of(0)} UNION ALL ${of(1)}` : of(0);
+  return `${both} ORDER BY priority DESC, run_at_ms, id LIMIT ?2`;
+}
+
 /** At most ?5 of queue ?4; numbered so that they fit into the statements that grant. */
 function turns(command: true | null) {
   const ready = turn("id", `queue = ?4 AND gate = '' AND ${notPaused("?4")}`, command, "?5");
@@ -52,6 +66,8 @@ function turns(command: true | null) {
     readyHeadTask: turn(head, `queue = ?1 AND gate = '' AND task = ?2 AND ${notPaused("?1")}`, command, "1"),
     anyReady: turn("1 AS found", "queue = ?1 AND gate = ''", command, "1"),
     line: turn(head, `queue = ?1 AND gate = ?2 AND ${notPaused("?1")}`, command, "?3"),
+    heads: heads("queue = ?1", command),
+    headsTask: heads("task = ?3 AND queue = ?1", command),
     lineTask: turn(head, `queue = ?1 AND gate = ?2 AND task = ?4 AND ${notPaused("?1")}`, command, "?3"),
   } as const;
 }
