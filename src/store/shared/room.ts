@@ -26,7 +26,7 @@ import { fromJson } from "./facts.ts";
 const KEEP_FREE_AFTER_MS = 60_000;
 
 /** A limit, and of one with a rate the starts that it still counts. */
-export interface LimitNow extends LimitSettings {
+interface LimitNow extends LimitSettings {
   started: number;
 }
 
