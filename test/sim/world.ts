@@ -3,6 +3,7 @@
  * that a seed decides. Nothing here waits for real time.
  */
 
+import { JUMP_TRUST_MS } from "../../src/core/clock.ts";
 import { HOUR_MS } from "../../src/core/history.ts";
 import { isFinished } from "../../src/core/job.ts";
 import { bootId, host, ownIdentity } from "../../src/platform/machine.ts";
@@ -146,7 +147,11 @@ export class World {
     const parts = { process: this.process(id), jobs: this.#jobs, chance };
     const task = kind === undefined && chance.of(0.1) ? "t" : null;
     this.workers.push(new SimWorker({ id, ...parts, note, careless, queues: kind === "shell" ? null : queues, task }));
-    await this.recorder.inTurn(() => this.#base.saveWorker(recordOf(id, place, this.store_clock.wall_ms())));
+    await this.recorder.inTurn(async () => {
+      await this.#base.saveWorker(recordOf(id, place, this.store_clock.wall_ms()));
+      // As a registration does: from here on a jump of the clock can be told.
+      await this.#base.noticeClockJump(this.#machineTime(), 2 * JUMP_TRUST_MS);
+    });
   }
 
   sweep(store: Store): RecoverySweep {
