@@ -18,6 +18,7 @@ const ROOT = resolve(import.meta.dir, "..");
 const ENTRIES = ["index", "testing"] as const;
 /** What the bundle leaves to be installed. */
 const EXTERNAL = ["postgres", "valibot"] as const;
+const { version, license, homepage, repository } = manifest;
 
 /** Makes the package in `folder`. */
 export async function packLibrary(folder: string): Promise<void> {
@@ -26,8 +27,17 @@ export async function packLibrary(folder: string): Promise<void> {
   await bundle(join(folder, "bun"), "bun", ["bun"]);
   await bundle(join(folder, "node"), "node", ["deno", "node"]);
   types(join(folder, "types"));
-  for (const name of ["LICENSE", "README.md"]) cpSync(join(ROOT, name), join(folder, name));
+  cpSync(join(ROOT, "LICENSE"), join(folder, "LICENSE"));
+  writeFileSync(join(folder, "README.md"), guide());
   writeFileSync(join(folder, "package.json"), `${JSON.stringify(packageJson(), null, 2)}\n`);
+}
+
+/** The library's own page, whose links lead to where the others are. */
+function guide(): string {
+  const text = readFileSync(join(ROOT, "docs/library.md"), "utf8").replace(/^# .*/, "# @lease/queue");
+  return text.replaceAll(/\]\((?!https:|#)([^)]+)\)/g, (_link, path: string) => {
+    return `](${homepage}/blob/main/${join("docs", path)})`;
+  });
 }
 
 async function bundle(outdir: string, target: "bun" | "node", conditions: string[]): Promise<void> {
@@ -73,8 +83,6 @@ export function types(outdir: string): void {
   };
   for (const entry of ENTRIES) take(`${entry}.d.ts`);
 }
-
-const { version, license, homepage, repository } = manifest;
 
 function packageJson(): object {
   const conditions = (entry: string) => ({
