@@ -1,6 +1,7 @@
 /**
- * Everything that can happen in the small worlds, as deep as the time allows: `bun scripts/exhaustive.ts --seconds 60`.
- * With `PROOF=1` what was seen goes into docs/proof.
+ * Everything that can happen in the small worlds, in so many steps: `bun scripts/exhaustive.ts --depth 9` takes a minute or
+ * two; with two jobs there is more to choose from, and one step less is taken. `--seconds 60` goes as deep as that time
+ * allows instead. With `PROOF=1` what was seen goes into docs/proof.
  */
 
 import process from "node:process";
@@ -8,12 +9,15 @@ import { parseArgs } from "node:util";
 import { WORLDS, explore, type Explored } from "../test/sim/explore.ts";
 import { writeProof } from "./proof/report.ts";
 
-const { values } = parseArgs({ options: { seconds: { type: "string", default: "60" } } });
-const limit_ms = (Number(values.seconds) * 1_000) / WORLDS.length;
+const { values } = parseArgs({ options: { depth: { type: "string", default: "9" }, seconds: { type: "string" } } });
+const limits = (jobs: number) =>
+  values.seconds === undefined
+    ? { depth: Number(values.depth) - (jobs - 1) }
+    : { depth: 40, limit_ms: (Number(values.seconds) * 1_000) / WORLDS.length };
 
 const explored: Explored[] = [];
 for (const world of WORLDS) {
-  const found = explore(world, { depth: 40, limit_ms });
+  const found = explore(world, limits(world.jobs.length));
   explored.push(found);
   const { name, depth, states, steps, violation } = found;
   console.log(

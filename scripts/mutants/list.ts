@@ -199,7 +199,7 @@ const BOUNDS: readonly Mutant[] = [
   {
     name: "a limit is freed twice",
     within: "src/store/shared/room.ts",
-    swaps: [["limit.slots -= count;", "limit.slots -= count - 1;"]],
+    swaps: [["(this.#running.get(name) ?? 0) + count);", "(this.#running.get(name) ?? 0) + count - 1);"]],
   },
   {
     name: "a rate is not counted",
