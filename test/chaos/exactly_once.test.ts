@@ -1,10 +1,7 @@
 /** No two workers ever get the same job. */
 
 import { Database } from "bun:sqlite";
-import { describe, expect, test } from "bun:test";
-import type { Lease } from "../../src/leasing/lease.ts";
-import { AcquireAhead } from "../../src/worker/acquire_ahead.ts";
-import { ManualClock } from "../support/clock.ts";
+import { describe, expect } from "bun:test";
 import { newJob } from "../support/jobs.ts";
 import { scenario } from "../support/process.ts";
 
@@ -45,24 +42,4 @@ describe("four workers on one store", () => {
     },
     120_000,
   );
-});
-
-describe("a lease that was taken ahead", () => {
-  test("is given back after its own time, not after that of another that was started long ago", async () => {
-    const clock = new ManualClock();
-    const returned: Lease[] = [];
-    const ahead = new AcquireAhead(clock, (lease) => void returned.push(lease));
-    const [first, second, third] = [{}, {}, {}] as [Lease, Lease, Lease];
-    ahead.add(first);
-    await clock.advance(60);
-    ahead.add(second);
-    expect(ahead.take()).toBe(first);
-    await clock.advance(60);
-    expect(returned).toEqual([]);
-    ahead.add(third);
-    await clock.advance(60);
-    expect(returned).toEqual([second]);
-    await clock.advance(60);
-    expect(returned).toEqual([second, third]);
-  });
 });

@@ -88,4 +88,21 @@ describe("leases acquired ahead", () => {
     ahead.giveAllBack();
     expect([returned.length, ahead.size, clock.timers]).toEqual([2, 0, 0]);
   });
+
+  test("are given back each after its own time, not after that of another that was started long ago", async () => {
+    const clock = new ManualClock();
+    const { ahead, returned } = aheadOf(clock);
+    const [first, second, third] = [lease("a"), lease("b"), lease("c")];
+    ahead.add(first);
+    await clock.advance(60);
+    ahead.add(second);
+    expect(ahead.take()).toBe(first);
+    await clock.advance(60);
+    expect(returned).toEqual([]);
+    ahead.add(third);
+    await clock.advance(60);
+    expect(returned).toEqual([second]);
+    await clock.advance(60);
+    expect(returned).toEqual([second, third]);
+  });
 });
