@@ -66,6 +66,9 @@ export interface Refusal {
 
 type Subject = Pick<Job, "failures" | "result" | "reason" | "settings" | "damaged"> & Change["before"];
 
+/** How the error begins of an attempt whose holder gave its lease up by itself, by its own clock and before its end. */
+export const GIVEN_UP = "lease lost: ";
+
 export const MAX_RETRIES_EXCEEDED = "max retries exceeded";
 
 export function isRefusal<Answer extends object>(answer: Answer): answer is Extract<Answer, { refused: unknown }> {

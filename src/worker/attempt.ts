@@ -14,7 +14,7 @@ import type { Beat, Grace } from "../core/job.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 import { RepeatedTrouble, type Report } from "../core/report.ts";
 import { fenceMargin } from "../core/silence.ts";
-import type { AttemptEnd } from "../core/transition.ts";
+import { GIVEN_UP, type AttemptEnd } from "../core/transition.ts";
 import { BeatGaps, tellBeats } from "../leasing/beat_gaps.ts";
 import { LeaseExtender, type Attached, type JobNote } from "../leasing/extender.ts";
 import { Heartbeat } from "../leasing/heartbeat.ts";
@@ -387,7 +387,7 @@ export class Attempt {
   /** Somebody else may start the job any moment: no asking, no grace. */
   #lose(why: string): void {
     if (this.#stop?.cause !== "lost") this.#voice.lost(why);
-    this.#stop = { cause: "lost", why: `lease lost: ${why}` };
+    this.#stop = { cause: "lost", why: GIVEN_UP + why };
     this.#stopWatching();
     this.#run?.kill(this.#stop);
   }

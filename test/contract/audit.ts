@@ -4,6 +4,7 @@
  */
 
 import { describe, expect } from "bun:test";
+import { GIVEN_UP } from "../../src/core/transition.ts";
 import { end } from "../support/jobs.ts";
 import { audit, breaches, only, type StoreTest, type Subject } from "./subject.ts";
 
@@ -258,6 +259,13 @@ export function auditContract(test: StoreTest): void {
         expect(found?.broken.map(({ job, text }) => `job ${job}: ${text}`).join("\n")).toContain(says);
       });
     }
+
+    test("has nothing against a holder that gave its lease up before its end", async (s) => {
+      const grant = await s.granted();
+      const given_up = end("expired", { error: `${GIVEN_UP}it could not be renewed in time` });
+      await s.settle(grant, given_up, audit({ expires_at_ms: grant.expires_at_ms }));
+      expect(await breaches(s.store)).toEqual([]);
+    });
 
     test("is done soon with rows that stand far apart", async (s) => {
       await s.finished("completed");

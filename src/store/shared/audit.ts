@@ -8,6 +8,7 @@
  */
 
 import { OPEN_GATE, limitsOf, readGate } from "../../core/gate.ts";
+import { GIVEN_UP } from "../../core/transition.ts";
 import type { SqlRow, SqlValue } from "../../platform/platform.ts";
 import type { Audited, Broken } from "../queries.ts";
 import { SATISFIED } from "./columns.ts";
@@ -286,10 +287,11 @@ async function recoveredEarly(ask: Ask): Promise<Broken[]> {
   return broken;
 }
 
-/** Not a number where nothing is said, or it can't be read. */
+/** Not a number where nothing is said, it can't be read, or the holder itself did not wait for it. */
 function expiry(text: string): number {
   try {
-    return Number((JSON.parse(text) as { expires_at_ms?: unknown }).expires_at_ms ?? Number.NaN);
+    const { expires_at_ms, error } = JSON.parse(text) as { expires_at_ms?: unknown; error?: unknown };
+    return String(error).startsWith(GIVEN_UP) ? Number.NaN : Number(expires_at_ms ?? Number.NaN);
   } catch {
     return Number.NaN;
   }
