@@ -2,12 +2,17 @@
 
 import { statSync, statfsSync, type Stats } from "node:fs";
 import { dirname } from "node:path";
+import * as v from "valibot";
 import type { StateName } from "../../core/job.ts";
 import { hasOtherLives } from "../../core/life.ts";
+import { once } from "../../core/once.ts";
 import type { SqlRow } from "../../platform/platform.ts";
 import type { DiagnoseOptions, Finding } from "../queries.ts";
+import { finite } from "../shared/cells.ts";
+import { fromJson } from "../shared/facts.ts";
 import { LOOKED_AT, damageFinding, finding, talliesFinding, worstFirst } from "../shared/findings.ts";
 import type { Database } from "./open.ts";
+import { LOG_LOST } from "./identity.ts";
 import { BESIDE, fileSystemName } from "./location.ts";
 import { MIGRATIONS } from "./schema.ts";
 import { SELECT_WITHOUT_INPUT, SQL } from "./statements.ts";
@@ -23,6 +28,7 @@ const ADVICE = {
   integrity: "stop the workers, keep a copy, and salvage it with `sqlite3 FILE .recover`",
   permissions: "others can get at it, and a store decides what gets executed: chmod go-rwx",
   wal: "a process that reads for very long keeps it from being cut: find it with `fuser`, then `lease watchdog --once`",
+  log: "what was acknowledged right before is missing: enqueue it again; a `lease copy --to NEW` does not remember this",
   disk: "a full disk stops every worker: free some space, or `lease prune` and `lease copy --to NEW`",
   network: "SQLite's locks don't hold on network file systems: use a local disk or postgres://",
 };
@@ -45,6 +51,7 @@ export function diagnose(db: Database, path: string, { full = false, step }: Dia
     finding("schema", `${schema} of ${MIGRATIONS.length}`),
     ...(full || file_bytes <= SMALL_BYTES ? readWhole(db, step) : glance(db, file_bytes)),
     ...lives(db),
+    ...lostLog(db),
     permissions(path),
     finding("file", `${path}, ${size(file_bytes)}`),
     finding("wal", size(wal_bytes), wal_bytes <= LONG_WAL_BYTES ? null : ADVICE.wal),
@@ -135,6 +142,8 @@ function lookedAt(db: Database, most: number): SqlRow[] {
   ];
 }
 
+const LOST = once(() => v.object({ at_ms: finite(), pages: finite() }));
+
 /** The last millisecond that can be written down. */
 const LATEST_MS = 8_640_000_000_000_000;
 
@@ -145,6 +154,14 @@ function lives(db: Database): Finding[] {
   if (!hasOtherLives(get("store_id")) || !(Math.abs(at_ms) <= LATEST_MS)) return [];
   const at = new Date(at_ms).toISOString();
   return [finding("restore", `put back from a copy, noticed ${at}; what was granted before that is refused`)];
+}
+
+/** What the log has ever lost: nobody else can tell, for the store is as if it had never been. */
+function lostLog(db: Database): Finding[] {
+  const lost = fromJson(LOST, db.sql(SQL.getMeta).get(LOG_LOST)?.["value"]);
+  if (lost === null || !(Math.abs(lost.at_ms) <= LATEST_MS)) return [];
+  const at = new Date(lost.at_ms).toISOString();
+  return [finding("log", `${lost.pages} pages of it were cut off or damaged, noticed ${at}`, ADVICE.log)];
 }
 
 function permissions(path: string): Finding {

@@ -6,10 +6,12 @@
  * A store that was put back from a backup knows nothing of the grants since, and gives out their tokens again. So every
  * time it is put back it begins a new life: the second part of its id (`id+life`), which jobs carry in their environment.
  * Who comes with the id of another life is refused, whatever the token; and what still runs of one is found by the first
- * part. A new life is noticed by the file, which is another one, or by its log, which is gone: we never remove it.
+ * part. A new life is noticed by the file, which is another one, by its log, which is gone: we never remove it, or by
+ * commits that the log has lost.
  */
 
 import * as fs from "node:fs";
+import * as os from "node:os";
 import { platform } from "#platform";
 import { LeaseError } from "../../core/errors.ts";
 import { isStoreId, newLife } from "../../core/life.ts";
@@ -109,12 +111,55 @@ export function refuseOtherLog(path: string): void {
 export interface FoundFile {
   had_log: boolean;
   at_ms: number;
+  index: LogIndex | null;
 }
 
 export function findFile(path: string, at_ms: number): FoundFile {
   const files = platform.quickFiles();
   const had_log = files === null ? fs.existsSync(`${path}-wal`) : files.lstat(`${path}-wal`) !== null;
-  return { had_log: had_log || !platform.keeps_log, at_ms };
+  return { had_log: had_log || !platform.keeps_log, at_ms, index: logIndex(path) };
+}
+
+/** What the index beside the log says of it. */
+interface LogIndex {
+  /** Of the log: whoever begins it anew takes others. */
+  salt: string;
+  /** Pages of commits that are done, and how many of those are in the file as well. */
+  pages: number;
+  folded: number;
+}
+
+const INDEX_BYTES = 48;
+const NO_SALT = "0".repeat(16);
+
+/** Null where there is none, or it can't be trusted: it is there twice, and in a moment of change not the same. */
+function logIndex(path: string): LogIndex | null {
+  const bytes = Buffer.alloc(2 * INDEX_BYTES + 4);
+  try {
+    const file = fs.openSync(`${path}-shm`, "r");
+    try {
+      if (fs.readSync(file, bytes, 0, bytes.length, 0) < bytes.length) return null;
+    } finally {
+      fs.closeSync(file);
+    }
+  } catch {
+    return null;
+  }
+  const [first, second] = [bytes.subarray(0, INDEX_BYTES), bytes.subarray(INDEX_BYTES, 2 * INDEX_BYTES)];
+  if (first[12] !== 1 || !first.equals(second)) return null;
+  const { readUInt32LE, readUInt32BE } = bytes;
+  const read = (os.endianness() === "LE" ? readUInt32LE : readUInt32BE).bind(bytes);
+  return { salt: first.toString("hex", 32, 40), pages: read(16), folded: read(2 * INDEX_BYTES) };
+}
+
+/**
+ * Pages of commits that were done and are not there any more, because the log was cut or damaged: the engine takes them
+ * for a commit that was never finished. The index knows better: it is written when a commit is on disk.
+ */
+function lostPages(before: LogIndex | null, after: LogIndex | null): number {
+  if (before === null || after === null || before.folded >= before.pages) return 0;
+  const same = after.salt === before.salt || after.salt === NO_SALT;
+  return same ? Math.max(0, before.pages - after.pages) : 0;
 }
 
 /** The file for as long as it exists: also a number that is used again comes with another birth. */
@@ -129,6 +174,9 @@ function isSameFile(a: string, b: string): boolean {
   const [[number_a, born_a], [number_b, born_b]] = [a.split("@"), b.split("@")];
   return number_a === number_b && (born_a === born_b || !born_a || !born_b);
 }
+
+/** What is remembered of a log that had lost something. */
+export const LOG_LOST = "log_lost";
 
 interface Known {
   id: string | null;
@@ -145,7 +193,8 @@ const SET = "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) D
 export function noticeNewLife(database: SqlDatabase, path: string, found: FoundFile, is_new: boolean): void {
   const get = database.prepare(GET);
   const file = fileName(path);
-  const next = () => nextLife(get.get() as unknown as Known, file, found, is_new);
+  const lost_pages = is_new ? 0 : lostPages(found.index, logIndex(path));
+  const next = () => nextLife(get.get() as unknown as Known, file, { ...found, lost_pages }, is_new);
   if (next() === null) return;
   database.exec("BEGIN IMMEDIATE");
   try {
@@ -160,12 +209,16 @@ export function noticeNewLife(database: SqlDatabase, path: string, found: FoundF
 }
 
 /** What is to be noted; null: nothing. */
-function nextLife(known: Known, file: string, { had_log, at_ms }: FoundFile, is_new: boolean) {
+function nextLife(known: Known, file: string, found: FoundFile & { lost_pages: number }, is_new: boolean) {
+  const { had_log, at_ms, lost_pages } = found;
   const life_at_ms = String(at_ms);
   if (!isStoreId(known.id)) return is_new ? { store_id: crypto.randomUUID(), file, life_at_ms } : null;
   // Whoever noticed it after we looked has made the log that we did not see.
   const log_lost = !had_log && !(Number(known.life_at_ms) >= at_ms) && !is_new;
   const is_copy = known.file !== null && !isSameFile(known.file, file);
-  if (is_copy || log_lost) return { store_id: newLife(known.id, at_ms), file, life_at_ms };
+  const life = { store_id: newLife(known.id, at_ms), file, life_at_ms };
+  // Grants may be among what is lost, as with a store that was put back.
+  if (lost_pages > 0) return { ...life, [LOG_LOST]: JSON.stringify({ at_ms, pages: lost_pages }) };
+  if (is_copy || log_lost) return life;
   return known.file === file ? null : { file };
 }
