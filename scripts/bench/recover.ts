@@ -6,8 +6,7 @@
 
 import { Database } from "bun:sqlite";
 import { copyFileSync, rmSync } from "node:fs";
-import { join } from "node:path";
-import { emptyBinary, job, leaseBinary, newStorePath, openStore, plainFigure, quantile } from "./harness.ts";
+import { emptyBinary, leaseBinary, newStorePath, openStore, plainFigure, quantile, withBeats } from "./harness.ts";
 import { quiet, ratioFigure, takeTurns, timed } from "./harness.ts";
 import type { Turn } from "./harness.ts";
 
@@ -44,27 +43,6 @@ function copyOf(path: string): string {
   const copy = newStorePath();
   copyFileSync(path, copy);
   return copy;
-}
-
-/** Another process that extends its lease every few milliseconds for as long as the work lasts. */
-async function withBeats<T>(path: string, waits_ms: number[], work: () => Promise<T>): Promise<T> {
-  const store = await openStore(path);
-  const [own] = await store.enqueue([{ ...job(["/bin/true"]), queue: "beats" }]);
-  const request = { holder: "bench", host: "bench", count: 1, queues: ["beats"], task: null, lease_ms: 300_000 };
-  await store.acquire(request);
-  const worker = new Worker(join(import.meta.dir, "recover_beats.ts"));
-  worker.postMessage({ path, id: own?.id }, []);
-  const waits = new Promise<number[]>((resolve) => {
-    worker.addEventListener("message", (event: MessageEvent<number[]>) => resolve(event.data));
-  });
-  try {
-    return await work();
-  } finally {
-    worker.postMessage("end", []);
-    waits_ms.push(...(await waits));
-    worker.terminate();
-    await store.close();
-  }
 }
 
 async function sweep(waits_ms: number[]): Promise<number> {

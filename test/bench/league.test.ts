@@ -5,7 +5,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { compare, hold, type Contest, type Contestant, type Result } from "../../scripts/bench/league/contest.ts";
-import { intoPage, markdownTable, misses, regressions, textTable } from "../../scripts/bench/league/report.ts";
+import { intoPage, markdownTable, misses, newest, regressions, textTable } from "../../scripts/bench/league/report.ts";
 
 const ROOT = join(import.meta.dir, "../..");
 
@@ -81,6 +81,11 @@ describe("what has become worse", () => {
     expect(regressions([{ ...RESULT, ratio: 1.05 }], "m", history)).toEqual([]);
     expect(regressions([{ ...RESULT, ratio: 0.5 }], "another", history)).toEqual([]);
     expect(regressions([{ ...RESULT, contest: "swimming", ratio: 0.5 }], "m", history)).toEqual([]);
+  });
+
+  test("is not mixed up with what is newest of each figure, which a page shows", () => {
+    const [old, other] = [kept(1.2), { ...kept(3), results: [{ ...RESULT, against: "others", ratio: 3 }] }];
+    expect(newest([old, other, kept(1.1), kept(9, "another")], "m").map(({ ratio }) => ratio)).toEqual([1.1, 3]);
   });
 
   test("or is below its target", () => {

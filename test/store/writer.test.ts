@@ -1,3 +1,4 @@
+import assert from "node:assert";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -323,5 +324,38 @@ describe("a store that is busy", () => {
     expect(database.said.at(-1)).toBe("COMMIT");
     await write;
     await writer.settled();
+  });
+});
+
+describe("a write that others may make needless", () => {
+  const noted = (database: Script, text: string) => () => {
+    database.said.push(text);
+    return text;
+  };
+
+  test("is answered by reading where another had the lock, and then never begins", async () => {
+    const database = new Script();
+    database.failures.set("BEGIN IMMEDIATE", [BUSY()]);
+    const writer = writerOf(database);
+    const [taken, kept] = await Promise.all([
+      writer.writeUnless(RANK.normal, noted(database, "acquire"), () => "nothing left"),
+      writer.write(RANK.holder, noted(database, "settle")),
+    ]);
+    expect([taken, kept]).toEqual(["nothing left", "settle"]);
+    expect(database.said).toEqual(["BEGIN IMMEDIATE", "BEGIN IMMEDIATE", "settle", "COMMIT"]);
+  });
+
+  test("is made where there is still something to write, or that can't be told", async () => {
+    for (const moot of [() => undefined, () => assert.fail("unreadable")]) {
+      const database = new Script();
+      database.failures.set("BEGIN IMMEDIATE", [BUSY()]);
+      expect(await writerOf(database).writeUnless(RANK.normal, noted(database, "acquire"), moot)).toBe("acquire");
+    }
+  });
+
+  test("is not asked about where the lock is free", async () => {
+    const database = new Script();
+    const done = writerOf(database).writeUnless(RANK.normal, noted(database, "acquire"), () => "nothing left");
+    expect(await done).toBe("acquire");
   });
 });

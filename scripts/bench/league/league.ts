@@ -7,7 +7,7 @@
  *   league.ts --turns 3          no more turns than that
  *   league.ts --json             a line of JSON per figure
  *   league.ts --history FILE     kept there instead of in scripts/bench/history.jsonl; none: not kept
- *   league.ts --readme           and written into README.md
+ *   league.ts --readme           and written into README.md, with what earlier runs had of the rest (--only "": that alone)
  */
 
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
@@ -17,7 +17,7 @@ import process from "node:process";
 import { parseArgs } from "node:util";
 import { quiet, root } from "../harness.ts";
 import { hold, type Contest, type Result } from "./contest.ts";
-import { intoPage, misses, regressions, textTable, type Kept } from "./report.ts";
+import { intoPage, misses, newest, regressions, textTable, type Kept } from "./report.ts";
 
 export interface Size {
   quick: boolean;
@@ -53,7 +53,7 @@ const { values: flags } = parseArgs({
 const machine = `${cpus().length} × ${cpus()[0]?.model.trim() ?? "unknown"}`;
 const size: Size = { quick: flags.quick };
 const results: Result[] = [];
-for (const name of flags.only.split(",")) {
+for (const name of flags.only.split(",").filter((word) => word !== "")) {
   const load = GROUPS[name];
   if (load === undefined) throw new Error(`no group "${name}"; there are ${Object.keys(GROUPS).join(", ")}`);
   const group = await load(size);
@@ -89,9 +89,12 @@ if (!flags.quick) {
   for (const line of misses(results)) console.error(`not reached: ${line}`);
   for (const line of regressions(results, machine, before)) console.error(`worse: ${line}`);
 }
-if (flags.history !== "none") appendFileSync(flags.history, `${JSON.stringify(kept)}\n`);
+if (flags.history !== "none" && results.length > 0) appendFileSync(flags.history, `${JSON.stringify(kept)}\n`);
 if (flags.readme) {
   const page = join(root, "README.md");
-  writeFileSync(page, intoPage(readFileSync(page, "utf8"), { at: kept.at, machine, results }));
+  writeFileSync(
+    page,
+    intoPage(readFileSync(page, "utf8"), { at: kept.at, machine, results: newest([...before, kept], machine) }),
+  );
 }
 process.exit(process.exitCode ?? 0);

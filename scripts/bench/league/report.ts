@@ -61,6 +61,15 @@ export function regressions(results: readonly Result[], machine: string, history
   });
 }
 
+/** Of every contest and peer the figure of the last run that had it, in the order in which they came up first. */
+export function newest(history: readonly Kept[], machine: string): Result[] {
+  const found = new Map<string, Result>();
+  for (const kept of history.filter((one) => one.machine === machine)) {
+    for (const result of kept.results) found.set(`${result.contest} / ${result.against}`, result);
+  }
+  return [...found.values()];
+}
+
 /** Targets that were not reached, in words. */
 export function misses(results: readonly Result[]): string[] {
   return results.flatMap(({ contest, against, ratio, at_least }) =>

@@ -1,7 +1,17 @@
 /** The SQLite store: each verb is one write or one read; the files beside this one say what happens in it. */
 
 import type { Clock } from "../../core/clock.ts";
-import type { Holder, Producer, Reader, SettleAnswer, SettleRequest, Store, Sweeper, Upkeep } from "../store.ts";
+import type {
+  AcquireRequest,
+  Holder,
+  Producer,
+  Reader,
+  SettleAnswer,
+  SettleRequest,
+  Store,
+  Sweeper,
+  Upkeep,
+} from "../store.ts";
 import { acquire, acquireOne, isDue, mayAcquire, promote } from "./acquire.ts";
 import { RISE_TOGETHER, age } from "./age.ts";
 import { cancel, cancelRequests } from "./cancel.ts";
@@ -155,7 +165,13 @@ function producer(calls: Calls): Producer {
 
 function holder(calls: Calls): Holder {
   const { db, writer } = calls;
-  const acquireSome = calls.write(RANK.normal, acquire);
+  // Those that lose the race for the lock look again: most often the one job that woke them all has been taken.
+  const acquireSome = (request: AcquireRequest) =>
+    writer.writeUnless(
+      RANK.normal,
+      () => acquire(db, request),
+      () => (mayAcquire(db, request) ? undefined : []),
+    );
   /** The last one found all that it asked for. */
   let plenty = false;
   const settleTogether = writer.together<SettleRequest, SettleAnswer>(RANK.end, (requests) => settle(db, requests));

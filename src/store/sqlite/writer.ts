@@ -28,6 +28,8 @@ interface Write {
   resolve: (value: never) => void;
   reject: (error: unknown) => void;
   deadline_ms: number;
+  /** Answers by reading alone, when somebody else's commit has left nothing to write; undefined: it has not. */
+  moot: (() => unknown) | null;
   /** In a commit of its own, in which the engine does not look after rows that belong to others. */
   unlinked: boolean;
 }
@@ -75,18 +77,24 @@ export class Writer {
    * share a sync with; one that is in a hurry takes it along at once.
    */
   write<T>(rank: Rank, run: () => T, within_ms = 0): Promise<T> {
-    return this.#add(rank, run, within_ms, false);
+    return this.#add(rank, run, within_ms, {});
+  }
+
+  /** Where another has the lock `moot` is asked: what it answers is the answer, and nothing is written; undefined: it is. */
+  writeUnless<T>(rank: Rank, run: () => T, moot: () => T | undefined): Promise<T> {
+    return this.#add(rank, run, 0, { moot });
   }
 
   /** By itself, and it sees to it that nothing is left which belongs to what it deletes: the engine takes twice as long. */
   writeUnlinked<T>(rank: Rank, run: () => T): Promise<T> {
-    return this.#add(rank, run, 0, true);
+    return this.#add(rank, run, 0, { unlinked: true });
   }
 
-  #add<T>(rank: Rank, run: () => T, within_ms: number, unlinked: boolean): Promise<T> {
+  #add<T>(rank: Rank, run: () => T, within_ms: number, how: Partial<Pick<Write, "moot" | "unlinked">>): Promise<T> {
+    const { moot = null, unlinked = false } = how;
     return new Promise<T>((resolve, reject) => {
       const deadline_ms = performance.now() + this.#busy_limit_ms;
-      this.#waiting.push({ rank, run, resolve: resolve as Write["resolve"], reject, deadline_ms, unlinked });
+      this.#waiting.push({ rank, run, resolve: resolve as Write["resolve"], reject, deadline_ms, moot, unlinked });
       this.#scheduleWithin(within_ms);
     });
   }
@@ -259,7 +267,7 @@ export class Writer {
     const now_ms = performance.now();
     const [late, rest] = [batch.filter((w) => w.deadline_ms <= now_ms), batch.filter((w) => w.deadline_ms > now_ms)];
     for (const write of late) write.reject(this.#locked());
-    this.#waiting = [...rest, ...this.#waiting];
+    this.#waiting = [...rest.filter((write) => !isMoot(write)), ...this.#waiting];
     if (this.#waiting.length === 0) return;
     this.#scheduled = true;
     setTimeout(() => this.#flush(), this.#pause_ms());
@@ -273,6 +281,18 @@ export class Writer {
     const limit = formatDuration(this.#busy_limit_ms);
     const message = `store ${this.#path} has been locked by another process for ${limit}: \`fuser\` on it tells which`;
     return new LeaseError("store_busy", message);
+  }
+}
+
+/** And has been answered, if so. One that can't be asked now is written. */
+function isMoot({ moot, resolve }: Write): boolean {
+  try {
+    const answer = moot?.();
+    if (answer === undefined) return false;
+    resolve(answer as never);
+    return true;
+  } catch {
+    return false;
   }
 }
 
