@@ -13,7 +13,7 @@ const TIMEOUT_MS = 600_000;
 /** Every so many; all, unless told. */
 const EVERY = Number(process.env["SIM_EVERY"] ?? 1);
 const CALM = { calm: true, only: Array.from({ length: 20 }, (_, step) => step) };
-const SEEDS = [5, 8, 9];
+const SEEDS = [8, 9];
 
 const tried = { statements: 0, awaits: 0 };
 

@@ -13,14 +13,15 @@ import { historyTable } from "./history.ts";
 import { liveMany, type Tally } from "./many.ts";
 import { shrink } from "./shrink.ts";
 import { live, simulate } from "./simulate.ts";
+import type { WorldOptions } from "./world.ts";
 
 /** Fewer where only a mistake is looked for that shows soon. */
 const LIVES = Number(process.env["SIM_LIVES"] ?? 10_000);
 /**
- * Lives that once broke an invariant, in the words of the simulation of their day. 276: a read that could not end its
- * snapshot kept every later write from beginning (writer.test.ts).
+ * Lives that once broke an invariant. A change of what can happen makes others of them, so what was found has a test of its
+ * own as well. 276: a read that could not end its snapshot kept every later write from beginning (writer.test.ts).
  */
-const BROKEN_ONCE = [164, 227, 276];
+const BROKEN_ONCE = [276];
 const TIMEOUT_MS = 1_200_000;
 
 /** What must have happened in that many lives, or they prove little. */
@@ -90,11 +91,9 @@ describe("a seed", () => {
   });
 
   test("that breaks something is cut down to the few steps that it takes", async () => {
-    const lost = intercept;
-    const options = { mutate: (store: Parameters<typeof lost>[0]) => lost(store, { retry: async () => [] }) };
-    expect((await shrink(5, options)).life.broken).toBeNull();
-    const forgets = {
-      mutate: (store: Parameters<typeof lost>[0], { tamper }: { tamper: (sql: string) => void }) =>
+    expect((await shrink(5)).life.broken).toBeNull();
+    const forgets: WorldOptions = {
+      mutate: (store, { tamper }) =>
         intercept(store, {
           setPaused: async (queues, paused) => {
             tamper("DELETE FROM jobs WHERE state = 'completed'");
