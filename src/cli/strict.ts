@@ -176,18 +176,50 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   ...Object.fromEntries(["delayed", "future"].map((word) => [word, "scheduled"])),
 };
 
+function stateMeant(word: string): string {
+  const lower = word.toLowerCase();
+  return Object.hasOwn(ELSEWHERE, lower) ? (ELSEWHERE[lower] ?? word) : word;
+}
+
 /** `value` if it is one of them; `written` is how the error calls the flag. */
 export function option(written: string, options: readonly string[], value: string): string {
   if (options.includes(value)) return value;
-  const meant = nearest(ELSEWHERE[value.toLowerCase()] ?? value, options);
+  const meant = nearest(stateMeant(value), options);
   const hint = meant === null ? `use ${options.join(", ")}` : `did you mean ${meant}?`;
   return refuse(`${written} can't be ${told(value)}; ${hint}`);
+}
+
+/** What other tools call a flag, without dashes; whichever of ours a command has is meant. */
+const FLAGS_ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
+  ...Object.fromEntries(["n", "w", "P", "concurrency", "workers", "jobs", "parallel"].map((word) => [word, ["slots"]])),
+  ...Object.fromEntries(["retry", "max-retries", "attempts", "tries"].map((word) => [word, ["retries"]])),
+  ...Object.fromEntries(["in", "wait", "sleep"].map((word) => [word, ["delay"]])),
+  ...Object.fromEntries(["grep", "search", "filter"].map((word) => [word, ["match"]])),
+  ...Object.fromEntries(["label", "tag", "group", "name"].map((word) => [word, ["task"]])),
+  ...Object.fromEntries(["cwd", "dir", "workdir", "chdir"].map((word) => [word, ["cwd"]])),
+  ...Object.fromEntries(["depends-on", "dependency", "needs"].map((word) => [word, ["after"]])),
+};
+
+/** The flag of ours that somebody means by another's word, as it is to be written; null: none. */
+function elsewhere(flags: FlagsDef, word: string): string | null {
+  const { status } = flags;
+  const state = stateMeant(word);
+  if (status?.type === "enum" && status.options.includes(state)) return `--status ${state}`;
+  const ours = Object.hasOwn(FLAGS_ELSEWHERE, word) ? FLAGS_ELSEWHERE[word] : undefined;
+  const key = ours?.find((name) => Object.hasOwn(flags, name));
+  return key === undefined ? null : `--${flagName(key)}`;
 }
 
 function unknown({ meta, flags }: Grammar, written: string): never {
   // Compared without dashes: they are in every flag, and make short ones look alike.
   const long = [...spell(flags).keys()].flatMap((spelling) => (spelling.startsWith("--") ? [spelling.slice(2)] : []));
-  const meant = nearest(written.replace(/^-+/, ""), long);
+  const word = written.replace(/^-+/, "");
+  const other = elsewhere(flags, word);
+  if (other !== null) refuse(`unknown flag ${written}; did you mean ${other}?`);
+  if ((word === "cron" || word === "every") && Object.hasOwn(flags, "delay")) {
+    refuse(`unknown flag ${written}; again and again is lease schedule NAME ${written} … -- COMMAND`);
+  }
+  const meant = nearest(word, long);
   const behind = `flags of ${meta.flags_of} go behind --: ${meta.name} -- ${written} …`;
   const nowhere = meta.flags_of === undefined ? `see ${meta.name} --help` : behind;
   const hint = meant === null ? nowhere : `did you mean --${meant}?`;

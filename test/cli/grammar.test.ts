@@ -127,6 +127,26 @@ describe("commands", () => {
     expect((await lease("help", "ls")).stdout).toBe((await lease("inspect", "--help")).stdout);
   });
 
+  test.each<[string[], string]>([
+    [["ls", "--failed"], "did you mean --status failed?"],
+    [["retry", "--failed"], "did you mean --status failed?"],
+    [["ls", "--done"], "did you mean --status completed?"],
+    [["worker", "--concurrency", "4"], "did you mean --slots?"],
+    [["worker", "-n", "4"], "did you mean --slots?"],
+    [["enqueue", "--max-retries", "4", "--", "true"], "did you mean --retries?"],
+    [["enqueue", "--in", "5m", "--", "true"], "did you mean --delay?"],
+    [["enqueue", "--name", "x", "--", "true"], "did you mean --task?"],
+    [["enqueue", "--every", "5m", "--", "true"], "lease schedule NAME --every … -- COMMAND"],
+    [["ls", "--grep", "x"], "did you mean --match?"],
+    [["stop", "3"], "did you mean lease cancel?"],
+    [["failed"], "did you mean lease inspect jobs --status failed?"],
+    [["priority", "3", "10"], "did you mean lease edit -p?"],
+  ])("in the words of other tools lead to ours: %j", async (words, hint) => {
+    const { code, stderr } = await lease(...words);
+    expect(code).toBe(2);
+    expect(stderr).toContain(hint);
+  });
+
   test("that are missing get the short help and a code that says so", async () => {
     const { code, stdout, stderr } = await lease();
     expect({ code, stderr }).toEqual({ code: 2, stderr: "" });
