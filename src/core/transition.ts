@@ -84,7 +84,8 @@ export function transition(job: Subject, event: JobEvent, moment: Moment): Chang
   if (state.name !== "running") return { refused: "wrong_state" };
   const { cause, grace_ms } = event;
   if (cause === "expired" && moment.now_ms <= state.expires_at_ms + grace_ms) return { refused: "not_expired" };
-  return settle(job, state, abandoned(cause), moment);
+  // Nobody knows when it ended: a request to stop, whenever by whatever clock, was not too late.
+  return settle(job, state, abandoned(cause), moment, Infinity);
 }
 
 /** A lease counts until the very millisecond it ends. */

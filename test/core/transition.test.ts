@@ -161,6 +161,12 @@ describe("a job that was asked to stop", () => {
     expect(change).toMatchObject({ state: { name: "cancelled" }, ended: { cause } });
   });
 
+  test("is cancelled when it is recovered, also by a clock that was set back behind the request", () => {
+    const job = jobIn(running({ cancel_requested_at_ms: NOW_MS + 3_600_000 }), { token: 7, failures: 3 });
+    const change = after(job, { type: "recover", cause: "expired", grace_ms: 0 }, NOW_MS + 5_001);
+    expect(change.state.name).toBe("cancelled");
+  });
+
   test("is completed if it had finished first", () => {
     const change = after(asked(), { type: "settle", token: 7, end: end("success"), ended_at_ms: 49 });
     expect(change).toMatchObject({ state: { name: "completed" }, reason: null, result: { cause: "success" } });

@@ -5,6 +5,7 @@ import { STOP_ROOM_MS } from "../../src/store/sqlite/recover.ts";
 import { Registration } from "../../src/worker/registration.ts";
 import { benchTest as test, LEASE_MS } from "../leasing/fixture.ts";
 import { counted, DEAD, EVERY_MS, register, SWEEP_GRACE_MS, sweepOf } from "./sweeps.ts";
+import { end } from "../support/jobs.ts";
 import { textsFor } from "../support/reports.ts";
 
 const HOUR_MS = 3_600_000;
@@ -93,6 +94,21 @@ describe("a sweep after the clock was set back", () => {
     expect(await b.expiryOf(job.id)).toBe(b.clock.wall_ms() + LEASE_MS + STOP_ROOM_MS);
     await b.pass(LEASE_MS + STOP_ROOM_MS + SWEEP_GRACE_MS + 1);
     expect(await sweep.scan()).toMatchObject({ recovered: 1 });
+  });
+
+  test("ends a job that was to be cancelled before, and does not take its end for one from before the request", async (b) => {
+    const [gone, late] = [await b.granted(), await b.granted()];
+    const sweep = sweepOf(b);
+    await sweep.scan();
+    await b.store.cancel([gone.job.id, late.job.id], null);
+    b.clock.jumpWall(-HOUR_MS);
+    await sweep.scan();
+    await b.pass(1_000);
+    const release = { end: end("success"), ended_at_ms: b.clock.wall_ms() };
+    expect(await b.manager.release(late, release)).toMatchObject({ change: { state: { name: "cancelled" } } });
+    await b.pass(LEASE_MS + STOP_ROOM_MS + SWEEP_GRACE_MS + 1);
+    expect(await sweep.scan()).toMatchObject({ cancelled: 1 });
+    expect(await b.stateOf(gone.job.id)).toBe("cancelled");
   });
 
   test("keeps the pause before a retry as long as it was, and the moments that people chose", async (b) => {

@@ -26,11 +26,13 @@ async function postgresGround(clock: ManualClock): Promise<Ground> {
   const now = farClock(clock);
   let under_way = 0;
   let shown_ms = 0;
-  const showTime = async () => {
+  let shown = Promise.resolve();
+  // Nobody goes ahead while the clock is being set, also who comes in the same moment as whoever sets it.
+  const showTime = (): Promise<void> => {
     const now_ms = now.wall_ms();
-    if (now_ms === shown_ms) return;
+    if (now_ms !== shown_ms) shown = shown.then(() => schema.setClock(now_ms));
     shown_ms = now_ms;
-    await schema.setClock(now_ms);
+    return shown;
   };
   await showTime();
   const store = new Proxy(unhurried(base), {

@@ -163,6 +163,8 @@ const CUT_LEASES = `UPDATE jobs SET
     last_beat_at_ms = min(last_beat_at_ms, ?1)
   FROM attempts AS granted WHERE granted.job_id = jobs.id AND granted.attempt = jobs.token
     AND jobs.state = 'running' AND jobs.expires_at_ms > ?1 + granted.lease_ms + ${STOP_ROOM_MS}`;
+/** Or what ends now would be taken for what ended before anybody asked. */
+const CUT_CANCELS = `UPDATE jobs SET cancel_requested_at_ms = ?1 WHERE state = 'running' AND cancel_requested_at_ms > ?1`;
 // A pause before a retry is an interval; what a person put off is a moment, and stays. One that began after the clock
 // was set and before anybody noticed is cut short: better than an hour too long.
 const MOVE_RETRIES = "UPDATE jobs SET run_at_ms = run_at_ms + ?1 WHERE state = 'scheduled' AND token > 0";
@@ -195,6 +197,7 @@ export function noticeClockJump(db: Database, reading: Reading): boolean {
   if (moved_ms < -JUMP_MS) {
     // Not by the reading, which may have waited for the lock while others were granted leases.
     db.sql(CUT_LEASES).run(db.now_ms(), moved_ms);
+    db.sql(CUT_CANCELS).run(db.now_ms());
     db.sql(MOVE_RETRIES).run(moved_ms);
     db.sql(MOVE_STARTS).run(moved_ms);
   }
