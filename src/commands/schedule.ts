@@ -19,15 +19,6 @@ import { visible } from "../view/text.ts";
 
 const SHOWN_AHEAD = 5;
 
-/** What makes sense for one job only. */
-const ONCE_ONLY = [
-  "at",
-  "after",
-  "after_any",
-  "after_failed",
-  "after_task",
-] as const satisfies (keyof typeof JOB_FLAGS)[];
-
 /** Understood, to be refused with a reason, and not offered. */
 const hidden = <F extends FlagDef>(flag: F) => ({ ...flag, hidden: true });
 const REFUSED_FLAGS = {
@@ -94,7 +85,7 @@ export default command({
     ["1", "there is no such schedule"],
     ["125", "the store could not be used"],
   ],
-  run: async ({ args, lists, rest, given, io }) => {
+  run: async ({ args, lists, rest, io }) => {
     const [name, ...words] = rest;
     const actions = ACTIONS.filter((action) => args[action]);
     const says_when = args.cron !== undefined || args.every !== undefined;
@@ -103,15 +94,11 @@ export default command({
     if (name !== undefined && says_when) {
       if (actions.length > 0)
         throw new LeaseError("usage", `--${actions[0]} is for one that is there: leave out the rest`);
-      const once = ONCE_ONLY.find((flag) => given.has(flag));
-      if (once !== undefined)
-        throw new LeaseError("usage", `--${flagName(once)} is for one job, and a schedule makes many`);
-      if (given.has("if_exists")) throw new LeaseError("usage", "--if-exists is for one job: say it with --overlap");
       // Its jobs are no part of what was going on when it was set.
       const { TRACEPARENT: _context, ...env } = io.env;
-      const job = { ...(await newJob(args, lists, words, { ...io, env })), if_exists: "skip" as const };
+      const job = await newJob(args, lists, words, { ...io, env });
+      const settings = newSchedule(name, args, job, (option) => `--${flagName(option)}`);
       checkNewJob(job);
-      const settings = newSchedule(name, args, job, (flag) => `--${flag}`);
       await timesOf({ ...settings, set_at_ms: 0 });
       return withStore(args, io, { create: true }, async ({ store }) => {
         await store.setSchedule(settings, await firstTime(settings, await store.now()));

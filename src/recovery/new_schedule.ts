@@ -1,5 +1,6 @@
 /** A schedule as it is asked for: what says when, put together and checked. */
 
+import { PARENT_FIELDS } from "../core/changes.ts";
 import { LeaseError } from "../core/errors.ts";
 import type { NewJob } from "../core/job.ts";
 import type { ScheduleSettings } from "../core/schedule.ts";
@@ -11,6 +12,12 @@ export interface ScheduleTimes extends Partial<Pick<ScheduleSettings, "overlap" 
   every: number | undefined;
   tz: string | undefined;
   jitter: number | undefined;
+}
+
+/** What of it makes sense for one job only. */
+function onceOnly(job: NewJob): string | undefined {
+  if (job.run_at_ms !== null) return "at";
+  return PARENT_FIELDS.find((name) => job[name].length > 0);
 }
 
 /** `spell` is how an error calls one of them. */
@@ -27,6 +34,10 @@ export function newSchedule(
     throw new LeaseError("usage", `${spell("every")} is shorter than a second: give a longer one`);
   if (tz !== undefined && cron === undefined)
     throw new LeaseError("usage", `${spell("tz")} is the zone of ${spell("cron")}: give that as well`);
+  const once = onceOnly(job);
+  if (once !== undefined) throw new LeaseError("usage", `${spell(once)} is for one job, and a schedule makes many`);
+  if (job.if_exists !== "skip")
+    throw new LeaseError("usage", `${spell("if_exists")} is for one job: say it with ${spell("overlap")}`);
   const zone = cron === undefined ? null : (tz ?? Intl.DateTimeFormat().resolvedOptions().timeZone);
   const when = { cron: cron ?? null, every_ms: every ?? null, zone };
   return { name, ...when, overlap, catch_up, jitter_ms: jitter, job };

@@ -14,7 +14,7 @@ export async function timesOf({ cron, every_ms, zone, set_at_ms }: Times): Promi
   }
   const expression = cron ?? "";
   const timezone = zone ?? "UTC";
-  if (!isZone(timezone)) refuse(`--tz ${JSON.stringify(timezone)} is not a time zone: write one such as Europe/Berlin`);
+  if (!isZone(timezone)) refuse(`tz ${JSON.stringify(timezone)} is not a time zone: write one such as Europe/Berlin`);
   const { Cron } = await import("croner");
   const read = (text: string) => new Cron(text, { timezone, paused: true, mode: "5-part" });
   const parts = expression.trim().split(/\s+/);
@@ -22,7 +22,7 @@ export async function timesOf({ cron, every_ms, zone, set_at_ms }: Times): Promi
     const pattern = read(expression);
     return (behind_ms) => pattern.nextRun(new Date(behind_ms))?.getTime() ?? null;
   } catch {
-    return refuse(`--cron ${JSON.stringify(expression)} ${whatIsWrong(parts, (text) => void read(text))}`);
+    return refuse(`cron ${JSON.stringify(expression)} ${whatIsWrong(parts, (text) => void read(text))}`);
   }
 }
 
@@ -63,5 +63,5 @@ export function timesAhead(next: NextTime, behind_ms: number, count: number): nu
 /** When it is set: its first time; one that never comes is refused. */
 export async function firstTime(settings: ScheduleSettings, now_ms: number): Promise<number> {
   const next = (await timesOf({ ...settings, set_at_ms: now_ms }))(now_ms);
-  return next ?? refuse(`--cron ${JSON.stringify(settings.cron)} never comes: there is no such day`);
+  return next ?? refuse(`cron ${JSON.stringify(settings.cron)} never comes: there is no such day`);
 }

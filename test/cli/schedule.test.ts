@@ -101,7 +101,9 @@ describe("lease schedule", () => {
     expectRefusal(await set("--cron", "0 3 * * *", "--tz", "Mars/Base"), 2, "is not a time zone");
     expectRefusal(await set("--cron", "0 3 * * *", "--every", "1h"), 2, "both say when");
     expectRefusal(await set("--every", "10ms"), 2, "shorter than a second");
-    expectRefusal(await set("--every", "1h", "--at", "18:00"), 2, "is for one job");
+    expectRefusal(await set("--every", "1h", "--at", "18:00"), 2, "--at is for one job");
+    expectRefusal(await set("--every", "1h", "--after-any", "7"), 2, "--after-any is for one job");
+    expectRefusal(await set("--every", "1h", "--key", "k", "--if-exists", "fail"), 2, "--if-exists is for one job");
     expectRefusal(await set(), 2, "when?");
     expectRefusal(await p.lease("schedule", "a\nb", "--every", "1h", "--", "true"), 2, "control characters");
     expectRefusal(await p.lease("schedule", "x", "--every", "1h"), 2, "there is no command");

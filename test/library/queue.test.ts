@@ -424,6 +424,15 @@ describe("what people ask of a queue", () => {
       expect(await queue.schedule("nightly", "remove")).toEqual([]);
       expect((await refusal(() => queue.schedule("nightly")))[0]).toBe("nothing_matched");
       expect((await refusal(() => queue.schedule("x", { input: 1 })))[1]).toBe("when? Say it with cron or every");
+      for (const [once, said] of [
+        [{ after_any: [1] }, "after_any is for one job"],
+        [{ at: "2031-01-01T00:00:00Z" }, "at is for one job"],
+        [{ key: "k", if_exists: "fail" }, "if_exists is for one job: say it with overlap"],
+        [{ cron: "61 * * * *", every: undefined }, 'cron "61 * * * *" has a minute that is none'],
+      ] as const) {
+        const refused = await refusal(() => queue.schedule("x", { every: "1h", input: 1, ...once } as never));
+        expect(refused).toEqual(["usage", expect.stringContaining(said)]);
+      }
       expect((await refusal(() => queue.schedule("x", { cron: "no", input: 1 })))[0]).toBe("usage");
     }));
 
