@@ -55,6 +55,8 @@ interface Described {
   notes?: readonly Note[];
   /** lease.toml is not read for it: it needs none, or has to work when the file is broken. */
   ignores_config?: boolean;
+  /** Whose settings hold for it, where they are not its own. */
+  settings_of?: string;
 }
 
 interface CommandDef<A extends FlagsDef, R extends keyof A> extends Described {
@@ -129,6 +131,7 @@ export function command<const A extends FlagsDef, const R extends keyof A = neve
     examples: def.examples ?? [],
     notes: [...(def.notes ?? []), ...(def.exit_codes ? [{ title: "Exit codes", rows: def.exit_codes }] : [])],
     ignores_config: def.ignores_config ?? false,
+    settings_of: def.settings_of ?? def.meta.name,
     flags,
     repeat: (def.repeat ?? []) as readonly string[],
     rivals: (def.rivals ?? []) as readonly (readonly string[])[],

@@ -76,9 +76,10 @@ export async function applySettings(command: AnyCommand, line: ParsedLine, env: 
   if (command.ignores_config && flag !== undefined) findConfig(flag, env, exists);
   const config = command.ignores_config ? null : await loadConfig(flag, env);
   // Most people set nothing for a command, and then there is no need to know what could be.
-  const prefix = variableName(command.meta.name, "");
+  const { settings_of } = command;
+  const prefix = variableName(settings_of, "");
   const is_set = config !== null || Object.keys(env).some((variable) => variable.startsWith(prefix));
-  const settings = is_set ? (await import("../config/command_settings.ts")).COMMAND_SETTINGS[command.meta.name] : {};
+  const settings = is_set ? (await import("../config/command_settings.ts")).COMMAND_SETTINGS[settings_of] : {};
   return fillIn(command, line, env, { config, settings });
 }
 
@@ -105,7 +106,6 @@ interface Settable {
 }
 
 export function fillIn(command: AnyCommand, line: ParsedLine, env: Env, { config, settings = {} }: Settable): Origins {
-  const { name } = command.meta;
   const found = new Map<string, Found>();
   // Most people set none or one, and then there is no need to look for each.
   const variables = Object.keys(env).filter((variable) => variable.startsWith("LEASE_"));
@@ -119,7 +119,7 @@ export function fillIn(command: AnyCommand, line: ParsedLine, env: Env, { config
     }
   };
   look(null, SHARED_SETTINGS);
-  look(name, settings);
+  look(command.settings_of, settings);
   if (found.size === 0) return NOTHING_FOUND;
   dropRivals(command.rivals, line.given, found);
   for (const [key, here] of found) take(command, line, key, here);

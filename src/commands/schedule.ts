@@ -64,6 +64,8 @@ export default command({
   meta: { name: "schedule", description: "Make a job at each of these times" },
   args: { ...OWN_FLAGS, ...JOB_FLAGS, ...REFUSED_FLAGS },
   repeat: JOB_LISTS,
+  // What a job gets that says nothing.
+  settings_of: "enqueue",
   rest: "words",
   operands: "[NAME [-- COMMAND [ARG…]]]",
   operand_values: { completer: "schedules" },
@@ -85,7 +87,7 @@ export default command({
     ["1", "there is no such schedule"],
     ["125", "the store could not be used"],
   ],
-  run: async ({ args, lists, rest, io }) => {
+  run: async ({ args, lists, rest, given, io }) => {
     const [name, ...words] = rest;
     const actions = ACTIONS.filter((action) => args[action]);
     const says_when = args.cron !== undefined || args.every !== undefined;
@@ -96,7 +98,8 @@ export default command({
         throw new LeaseError("usage", `--${actions[0]} is for one that is there: leave out the rest`);
       // Its jobs are no part of what was going on when it was set.
       const { TRACEPARENT: _context, ...env } = io.env;
-      const job = await newJob(args, lists, words, { ...io, env });
+      const asked = await newJob(args, lists, words, { ...io, env });
+      const job = given.has("if_exists") ? asked : { ...asked, if_exists: "skip" as const };
       const settings = newSchedule(name, args, job, (option) => `--${flagName(option)}`);
       checkNewJob(job);
       await timesOf({ ...settings, set_at_ms: 0 });

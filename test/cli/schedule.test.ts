@@ -1,7 +1,7 @@
 /** Schedules through the program: set, shown, fired by a worker and by a watchdog, and what is refused. */
 
 import { describe, expect, test } from "bun:test";
-import { existsSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expectRefusal, LEASE, run, until, usePlaces } from "./lease.ts";
 
@@ -91,6 +91,19 @@ describe("lease schedule", () => {
     }
     const { limit, need } = JSON.parse((await p.lease("inspect", "1", "--json", "--store", to)).stdout) as never;
     expect({ limit, need } as unknown).toEqual({ limit: ["x"], need: ["gpu"] });
+  });
+
+  test("makes jobs with what lease.toml says of every job, and a hook of it tells when one fails", async () => {
+    const p = place();
+    const settings = '[enqueue]\nqueue = "nights"\nretries = 0\nif_exists = "fail"\non_failed = "echo told"\n';
+    writeFileSync(join(p.folder, "lease.toml"), settings);
+    await p.lease("schedule", "nightly", "--every", "1h", "--key", "k", "--", "false");
+    expect((await p.lease("schedule", "nightly", "--now")).stdout).toBe("1\n");
+    expect(await p.work("-q", "nights")).toBe(1);
+    expect(await p.inspect(1)).toMatchObject({ queue: "nights", attempts: 1, state: "failed" });
+    expect(await p.log(2)).toBe("told\n");
+    expect((await p.lease("schedule", "other", "--every", "1h", "-q", "days", "--", "true")).code).toBe(0);
+    expect(JSON.parse((await p.lease("schedule", "other", "--json")).stdout)).toMatchObject({ queue: "days" });
   });
 
   test("refuses what can't be a schedule, with the field", async () => {
