@@ -1,8 +1,18 @@
 import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, describe, expect, spyOn, test } from "bun:test";
-import { copyFileSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import process from "node:process";
 import { platform } from "#platform";
 import { LeaseError } from "../../src/core/errors.ts";
 import { systemClock, systemRandom } from "../../src/platform/clock.ts";
@@ -85,6 +95,26 @@ describe("a new store", () => {
       expect(await Promise.all(others)).toHaveLength(1);
     } finally {
       spy.mockRestore();
+    }
+  });
+});
+
+describe.skipIf(!existsSync("/proc/locks"))("the locks of a store that is open", () => {
+  /** By inode, those that this process has. */
+  const locksOn = (file: string): number => {
+    const inode = statSync(file).ino;
+    const own = new RegExp(` ${process.pid} [^ ]*:${inode} `);
+    return readFileSync("/proc/locks", "utf8")
+      .split("\n")
+      .filter((line) => own.test(line)).length;
+  };
+
+  test("hold for as long as it is, also when it is opened once more", async () => {
+    for (let handles = 1; handles <= 3; handles++) {
+      await open();
+      // Without it the next process would take the store for its own, and cut the index that we have mapped.
+      expect(locksOn(`${path}-shm`)).toBe(1);
+      expect(locksOn(path)).toBe(1);
     }
   });
 });

@@ -117,7 +117,7 @@ export interface FoundFile {
 export function findFile(path: string, at_ms: number): FoundFile {
   const files = platform.quickFiles();
   const had_log = files === null ? fs.existsSync(`${path}-wal`) : files.lstat(`${path}-wal`) !== null;
-  return { had_log: had_log || !platform.keeps_log, at_ms, index: logIndex(path) };
+  return { had_log: had_log || !platform.keeps_log, at_ms, index: logIndex(path, false) };
 }
 
 /** What the index beside the log says of it. */
@@ -132,15 +132,22 @@ interface LogIndex {
 const INDEX_BYTES = 48;
 const NO_SALT = "0".repeat(16);
 
-/** Null where there is none, or it can't be trusted: it is there twice, and in a moment of change not the same. */
-function logIndex(path: string): LogIndex | null {
+/**
+ * Null where there is none, or it can't be trusted: it is there twice, and in a moment of change not the same. Once the
+ * engine has it open it is read by the engine's own descriptor: to close another one would end all locks that this
+ * process has on it, and others would take the store for theirs alone.
+ */
+function logIndex(path: string, is_open: boolean): LogIndex | null {
   const bytes = Buffer.alloc(2 * INDEX_BYTES + 4);
   try {
-    const file = fs.openSync(`${path}-shm`, "r");
+    const [own = null] = openDescriptors(`${path}-shm`);
+    // Before the store is opened another handle of this process may have it; and then nothing is recovered.
+    if ((own !== null) !== is_open) return null;
+    const file = own ?? fs.openSync(`${path}-shm`, "r");
     try {
       if (fs.readSync(file, bytes, 0, bytes.length, 0) < bytes.length) return null;
     } finally {
-      fs.closeSync(file);
+      if (own === null) fs.closeSync(file);
     }
   } catch {
     return null;
@@ -150,6 +157,13 @@ function logIndex(path: string): LogIndex | null {
   const { readUInt32LE, readUInt32BE } = bytes;
   const read = (os.endianness() === "LE" ? readUInt32LE : readUInt32BE).bind(bytes);
   return { salt: first.toString("hex", 32, 40), pages: read(16), folded: read(2 * INDEX_BYTES) };
+}
+
+/** Of this process; throws where the system does not tell. */
+function openDescriptors(path: string): number[] {
+  const real = fs.realpathSync(path);
+  const descriptors = fs.readdirSync("/proc/self/fd").map(Number);
+  return descriptors.filter((descriptor) => linkTarget(`/proc/self/fd/${descriptor}`) === real);
 }
 
 /**
@@ -193,7 +207,7 @@ const SET = "INSERT INTO meta (name, value) VALUES (?1, ?2) ON CONFLICT (name) D
 export function noticeNewLife(database: SqlDatabase, path: string, found: FoundFile, is_new: boolean): void {
   const get = database.prepare(GET);
   const file = fileName(path);
-  const lost_pages = is_new ? 0 : lostPages(found.index, logIndex(path));
+  const lost_pages = is_new ? 0 : lostPages(found.index, logIndex(path, true));
   const next = () => nextLife(get.get() as unknown as Known, file, { ...found, lost_pages }, is_new);
   if (next() === null) return;
   database.exec("BEGIN IMMEDIATE");
