@@ -1,46 +1,21 @@
 /**
- * The PostgreSQL store beside graphile-worker, on one server in one run: how fast jobs go in, one by one and in bulk, and
- * how fast jobs that do nothing go through; how soon an idle worker picks up a job; and what beating jobs write.
- *
- * graphile-worker has its local queue and its batching on. Both sides run in this process, on a server whose data lies
- * on the workspace's disk with its usual durability.
+ * The PostgreSQL store by itself: how many shell jobs small workers get through on one machine, how soon an idle worker
+ * picks up a job, and what beating jobs write. Its contests with other queues are in the league.
  */
 
-import { chmodSync } from "node:fs";
 import process from "node:process";
-import { Logger, makeWorkerUtils, run, type Runner } from "graphile-worker";
 import postgres from "postgres";
-import { isRefusal, transition } from "../../src/core/transition.ts";
 import { systemClock, systemRandom } from "../../src/platform/clock.ts";
 import { openPostgres } from "../../src/store/postgres/open.ts";
-import type { Grant, Store } from "../../src/store/store.ts";
-import { startPostgres } from "../../test/support/postgres.ts";
-import {
-  job,
-  newFolder,
-  plainFigure,
-  quantile,
-  ratioFigure,
-  startLease,
-  takeTurns,
-  times,
-  until,
-  workspace,
-} from "./harness.ts";
+import { startServer } from "./league/postgres.ts";
+import { job, plainFigure, quantile, startLease, times, until } from "./harness.ts";
 
 const quick = process.argv.includes("--quick");
-const TURNS = quick ? 2 : 8;
-const DRAINED = quick ? 5_000 : 40_000;
-const BULK = quick ? 10_000 : 100_000;
-const SINGLE = quick ? 100 : 1_000;
 const SAMPLES = quick ? 20 : 200;
 const CHILDREN = quick ? 300 : 5_000;
 const BEATING_MS = quick ? 5_000 : 600_000;
 
-chmodSync(workspace, 0o755);
-const place = newFolder();
-chmodSync(place, 0o755);
-const server = await startPostgres([], place);
+const server = await startServer();
 const sql = postgres(server.url, { max: 2, onnotice: () => {} });
 
 // ── Ours ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -48,113 +23,8 @@ const sql = postgres(server.url, { max: 2, onnotice: () => {} });
 const store_url = `${server.url}?schema=bench`;
 const open = () => openPostgres(store_url, { clock: systemClock, random: systemRandom });
 const store = await open();
-const END = {
-  cause: "success",
-  exit_code: 0,
-  signal: null,
-  error: null,
-  output: null,
-  last_line: null,
-  beats: 1,
-} as const;
-
-/** Each job ends by a call of its own, as if each had a slot; the store gathers them. */
-async function work(worker: Store, count: number): Promise<number> {
-  const request = { holder: "bench", host: "bench", count, queues: ["default"], task: null, lease_ms: 300_000 };
-  const grants = await worker.acquire(request);
-  const now_ms = await worker.now();
-  await Promise.all(grants.map((grant) => settle(worker, grant, now_ms)));
-  return grants.length;
-}
-
-async function settle(worker: Store, { job: { id, token }, job: granted }: Grant, now_ms: number): Promise<void> {
-  const change = transition(granted, { type: "settle", token, end: END }, { now_ms, random: Math.random });
-  if (isRefusal(change)) throw new Error(change.refused);
-  const [answer] = await worker.settle([{ id, token, change, process: null, audit: null }]);
-  if (answer?.status !== "applied") throw new Error("a job was not settled");
-}
-
-async function ourDrain(): Promise<number> {
-  await store.enqueue(times(DRAINED, () => job(["true"])));
-  const lane = async () => {
-    while ((await work(store, 500)) > 0);
-  };
-  const started_ms = performance.now();
-  await Promise.all([lane(), lane()]);
-  const rate = perSecond(DRAINED, started_ms);
-  await clear();
-  return rate;
-}
-
-async function ourBulk(): Promise<number> {
-  const jobs = times(BULK, (index) => job(["echo", String(index)]));
-  const started_ms = performance.now();
-  await store.enqueue(jobs);
-  const rate = perSecond(BULK, started_ms);
-  await clear();
-  return rate;
-}
-
-async function ourSingle(): Promise<number> {
-  const started_ms = performance.now();
-  for (let index = 0; index < SINGLE; index++) await store.enqueue([job(["echo", String(index)])]);
-  const rate = perSecond(SINGLE, started_ms);
-  await clear();
-  return rate;
-}
-
 async function clear(): Promise<void> {
   await sql.unsafe("TRUNCATE bench.jobs, bench.attempts, bench.inputs, bench.checkpoints, bench.logs");
-}
-
-// ── graphile-worker ────────────────────────────────────────────────────────────────────────────────────────────────
-
-const logger = new Logger(() => () => {});
-const peer = await makeWorkerUtils({ connectionString: server.url, logger });
-await peer.migrate();
-
-async function peerDrain(): Promise<number> {
-  await addMany(DRAINED);
-  let left = DRAINED;
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const started_ms = performance.now();
-  const runner: Runner = await run({
-    connectionString: server.url,
-    logger,
-    noHandleSignals: true,
-    taskList: {
-      noop: () => {
-        if (--left === 0) resolve();
-      },
-    },
-    preset: {
-      worker: { concurrentJobs: 24, localQueue: { size: 500 }, completeJobBatchDelay: 0, failJobBatchDelay: 0 },
-    },
-  });
-  await promise;
-  await runner.stop();
-  return perSecond(DRAINED, started_ms);
-}
-
-async function addMany(count: number): Promise<number> {
-  const specs = times(count, (index) => ({ identifier: "noop", payload: { index } }));
-  const started_ms = performance.now();
-  await peer.addJobs(specs);
-  return perSecond(count, started_ms);
-}
-
-async function peerBulk(): Promise<number> {
-  const rate = await addMany(BULK);
-  await sql.unsafe("TRUNCATE graphile_worker._private_jobs");
-  return rate;
-}
-
-async function peerSingle(): Promise<number> {
-  const started_ms = performance.now();
-  for (let index = 0; index < SINGLE; index++) await peer.addJob("noop", { index });
-  const rate = perSecond(SINGLE, started_ms);
-  await sql.unsafe("TRUNCATE graphile_worker._private_jobs");
-  return rate;
 }
 
 function perSecond(count: number, started_ms: number): number {
@@ -236,11 +106,6 @@ async function written(): Promise<{ updates: number; dead: number }> {
   return { updates: Number(row?.updates), dead: Number(row?.dead) };
 }
 
-await ourDrain();
-await peerDrain();
-ratioFigure("postgres drain", "jobs/s", await takeTurns(TURNS, ourDrain, peerDrain), { at_least: 1 });
-ratioFigure("postgres bulk enqueue", "jobs/s", await takeTurns(TURNS, ourBulk, peerBulk), { at_least: 1 });
-ratioFigure("postgres single enqueue", "jobs/s", await takeTurns(TURNS, ourSingle, peerSingle), { at_least: 1 });
 for (const workers of [1, 2, 4, 8]) {
   plainFigure(`postgres shell jobs, workers: ${workers}`, await shellRate(workers), "jobs/s", {});
 }
@@ -251,7 +116,6 @@ const { writes, dead } = await beats();
 plainFigure("postgres writes per beat", writes, "rows", { at_most: 1 });
 plainFigure("postgres dead rows after beating", dead, "rows", { at_most: 5_000 });
 await store.close();
-await peer.release();
 await sql.end();
 await server.stop();
 process.exit();
