@@ -7,7 +7,7 @@ import { cpus } from "node:os";
 import process from "node:process";
 import { parseArgs } from "node:util";
 import { historyTable } from "../test/sim/history.ts";
-import { liveMany, type Tally } from "../test/sim/many.ts";
+import { liveMany, proveLives, type Tally } from "../test/sim/many.ts";
 import { shrink } from "../test/sim/shrink.ts";
 import { live, type Life, type LifeOptions } from "../test/sim/simulate.ts";
 
@@ -56,6 +56,7 @@ async function many(from: number, to: number, jobs: number): Promise<number> {
     console.log(JSON.stringify(tally));
     return tally.broken.length === 0 ? 0 : 1;
   }
+  proveLives(tally);
   for (const { seed, message } of tally.broken) console.log(`seed ${seed}: ${message}`);
   const seconds = ((performance.now() - started_ms) / 1_000).toFixed(1);
   for (const [what, count] of Object.entries(tally.seen).toSorted())

@@ -7,10 +7,9 @@ import { describe, expect, test } from "bun:test";
 import { cpus } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
-import { writeProof } from "../../scripts/proof/report.ts";
 import { intercept } from "../leasing/fixture.ts";
 import { historyTable } from "./history.ts";
-import { liveMany, type Tally } from "./many.ts";
+import { liveMany, proveLives, type Tally } from "./many.ts";
 import { shrink } from "./shrink.ts";
 import { live, simulate } from "./simulate.ts";
 import type { WorldOptions } from "./world.ts";
@@ -48,13 +47,7 @@ describe("whatever goes wrong with workers, sweeps, clocks and the store", () =>
       tally = await liveMany(1, LIVES, cpus().length);
       expect(tally.broken).toEqual([]);
       expect(tally.lives).toBe(LIVES);
-      writeProof("simulation", {
-        order: 10,
-        title: "Lives of a fleet in virtual time, with faults at every await and statement",
-        command: "bun scripts/sim.ts",
-        counts: { schedules: tally.lives, "writes checked": tally.writes, grants: tally.seen["granted"] ?? 0 },
-        violations: { "broken invariants": tally.broken.length },
-      });
+      proveLives(tally);
     },
     TIMEOUT_MS,
   );
