@@ -5,7 +5,7 @@ import { STOP_ROOM_MS } from "../../src/store/sqlite/recover.ts";
 import { Registration } from "../../src/worker/registration.ts";
 import { benchTest as test, LEASE_MS } from "../leasing/fixture.ts";
 import { counted, DEAD, EVERY_MS, register, SWEEP_GRACE_MS, sweepOf } from "./sweeps.ts";
-import { end } from "../support/jobs.ts";
+import { end as endOf } from "../support/jobs.ts";
 import { textsFor } from "../support/reports.ts";
 
 const HOUR_MS = 3_600_000;
@@ -104,7 +104,7 @@ describe("a sweep after the clock was set back", () => {
     b.clock.jumpWall(-HOUR_MS);
     await sweep.scan();
     await b.pass(1_000);
-    const release = { end: end("success"), ended_at_ms: b.clock.wall_ms() };
+    const release = { end: endOf("success"), ended_at_ms: b.clock.wall_ms() };
     expect(await b.manager.release(late, release)).toMatchObject({ change: { state: { name: "cancelled" } } });
     await b.pass(LEASE_MS + STOP_ROOM_MS + SWEEP_GRACE_MS + 1);
     expect(await sweep.scan()).toMatchObject({ cancelled: 1 });
