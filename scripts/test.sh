@@ -57,7 +57,7 @@ tests() {
 # Shells that completions are tried in; a machine that can't have them is told so.
 need_debian zsh zsh || true
 need_debian fish fish || true
-# What makes a disk fail at a place that can be named.
+# What makes a disk fail at a place that can be named, and shows that syncs come before answers.
 need_debian strace strace || true
 # What Prometheus says of our metrics and rules.
 need_debian promtool prometheus || true
@@ -65,8 +65,6 @@ need_debian promtool prometheus || true
 need_debian systemd-analyze systemd || true
 # A terminal that can be looked at.
 need_debian tmux tmux || true
-# What shows that syncs come before answers.
-need_debian strace strace || true
 # A clock that tests can set for real processes, and a mailer.
 need_debian faketime faketime || true
 need_debian msmtp msmtp || true
