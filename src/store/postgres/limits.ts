@@ -25,11 +25,12 @@ export const namesIn = (gate: string) => `SELECT found[1] FROM regexp_matches(${
 
 /**
  * The limits that are used up, found by what counts for them: of very many, most are not in use. What runs is read in the
- * order of its index: so each entry that a job left behind is met once and marked, where another plan would visit all of
- * them at every look until the next vacuum.
+ * order of its index (a limit that the planner can't foresee sees to that): so each entry that a job left behind is met
+ * once and marked, where another plan would visit all of them at every look until the next vacuum.
  */
 export const FULL = `used AS (
-    SELECT name, count(*) AS count FROM (SELECT queue, gate FROM lease.jobs WHERE state = 'running' ORDER BY holder) AS running
+    SELECT name, count(*) AS count FROM (
+        SELECT queue, gate FROM lease.jobs WHERE state = 'running' ORDER BY holder LIMIT (SELECT 1000000)) AS running
       CROSS JOIN LATERAL (SELECT running.queue UNION ${namesIn("running.gate")}) AS counted (name) GROUP BY name
   ), full_limits AS MATERIALIZED (
     SELECT limits.name FROM used JOIN lease.limits USING (name) WHERE most <= used.count
