@@ -4,7 +4,11 @@
  * is tried in each run, others in the next; `STORAGE_FAULTS=all` tries all of them.
  */
 
+import { Database } from "bun:sqlite";
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import process from "node:process";
 import { writeProof } from "../../scripts/proof/report.ts";
 import { hasStrace, Stage, type Operation, type Outcome, type Point } from "./inject.ts";
@@ -78,13 +82,29 @@ describe.skipIf(!hasStrace).each(OPERATIONS.map((operation) => [operation.name, 
   },
 );
 
+test("what is lost, or said badly, is found", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "lease-storage-"));
+  OPERATIONS.find(({ name }) => name === "an enqueue")?.prepare(folder);
+  const ended: Outcome = { code: 0, signal: null, stdout: `${IN_STORE + 1}\n`, stderr: "", folder };
+  const database = new Database(storeOf(ended));
+  database.run("DELETE FROM jobs WHERE id = 3");
+  database.close();
+  const problems = await storeProblems(storeOf(ended), { before: IN_STORE }, ended);
+  const lost = problems.filter((problem) => problem.endsWith("was acknowledged and is gone"));
+  expect(lost).toEqual(["job 3", `job ${IN_STORE + 1}`].map((job) => `${job} was acknowledged and is gone`));
+  expect(endProblems({ ...ended, code: 125 })).toEqual(["125 without a line"]);
+  expect(endProblems({ ...ended, code: 134 })).toEqual(["ended with 134: "]);
+  expect(endProblems({ ...ended, stderr: "TypeError: x\n    at y.ts:1:1" })).toHaveLength(1);
+  rmSync(folder, { recursive: true, force: true });
+});
+
 const pointText = ({ call, index, fault }: Point) => `${call} ${index} ${fault}`;
 
 afterAll(() => {
   writeProof("storage", {
     order: 50,
     title: "A disk that fails at one write, sync or truncation, or is the last thing that a command sees",
-    command: "STORAGE_FAULTS=all bun test test/storage/faults.test.ts",
+    command: `${all ? "STORAGE_FAULTS=all " : ""}bun test test/storage/faults.test.ts`,
     counts: { "faults injected": tried.faults },
     violations: { lost: tried.lost, stacks: tried.stacks },
   });
