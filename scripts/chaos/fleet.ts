@@ -52,13 +52,15 @@ export class Worker {
     signal(this.#world, this.pid, name);
   }
 
-  /** One of its jobs, or its enforcer. */
-  signalChild(name: NodeJS.Signals): number | null {
+  /** One of its jobs, or its enforcer; who is stopped goes on after a while. */
+  async signalChild(name: NodeJS.Signals): Promise<void> {
     const children = childrenOf(this.pid);
-    if (children.length === 0) return null;
+    if (children.length === 0) return;
     const pid = this.#world.chance.pick(children);
     signal(this.#world, pid, name, "to a child");
-    return pid;
+    if (name !== "SIGSTOP") return;
+    await Bun.sleep(this.#world.chance.next() * 5_000);
+    signal(this.#world, pid, "SIGCONT", "to a child");
   }
 
   async freeze(): Promise<void> {
