@@ -147,11 +147,10 @@ export class World {
     const parts = { process: this.process(id), jobs: this.#jobs, chance };
     const task = kind === undefined && chance.of(0.1) ? "t" : null;
     this.workers.push(new SimWorker({ id, ...parts, note, careless, queues: kind === "shell" ? null : queues, task }));
-    await this.recorder.inTurn(async () => {
-      await this.#base.saveWorker(recordOf(id, place, this.store_clock.wall_ms()));
-      // As a registration does: from here on a jump of the clock can be told.
-      await this.#base.noticeClockJump(this.#machineTime(), 2 * JUMP_TRUST_MS);
-    });
+    await this.recorder.inTurn(() => this.#base.saveWorker(recordOf(id, place, this.store_clock.wall_ms())));
+    // As a registration does: from here on a jump of the clock can be told.
+    const noted = this.recorder.watch(this.#base, id).noticeClockJump(this.#machineTime(), 2 * JUMP_TRUST_MS);
+    await noted.catch(() => {});
   }
 
   sweep(store: Store): RecoverySweep {
