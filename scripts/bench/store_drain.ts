@@ -44,6 +44,9 @@ async function throughStore(store: Store): Promise<number> {
   return per_second(started_ms);
 }
 
+/** Where it ran, how it was fenced and what it used. */
+const NO_PROCESS = Array.from({ length: 6 }, () => null);
+
 function bareStatements(path: string): () => number {
   const database = new Database(path);
   database.run("PRAGMA synchronous = FULL");
@@ -64,8 +67,8 @@ function bareStatements(path: string): () => number {
       const now_ms = Date.now();
       begin.run();
       for (const { id, token } of rows) {
-        settle.run(id, token, "completed", null, now_ms, 0, "success", 0, null, null, null);
-        endAttempt.run(id, token, now_ms, "success", 0, null, null, null, 1, null, null, null);
+        settle.run(id, token, "completed", null, now_ms, 0, "success", 0, null, null, null, now_ms);
+        endAttempt.run(id, token, now_ms, "success", 0, null, null, null, 1, ...NO_PROCESS);
       }
       commit.run();
       if (rows.length !== BATCH) throw new Error("the store ran dry");
