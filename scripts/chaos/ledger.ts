@@ -62,12 +62,14 @@ const SEEN_WITHIN_MS = 1_000;
 
 /**
  * Attempts of which no fence is left: their worker had no control groups, and was killed or stopped before it could see
- * what they had started. `lease doctor` says of that fence that it does not reach so far.
+ * what they had started, or let it go because they ended well. `lease doctor` says of that fence that it does not reach so
+ * far.
  */
 function withoutFence(attempts: readonly Row[], unfenced: Unfenced): Set<string> {
   const missed = attempts.filter(({ worker, cause, fence, started_at_ms }) => {
     const signals = unfenced.get(Number(String(worker).split(".").at(-2)));
-    if (signals === undefined || cause === "success") return false;
+    if (signals === undefined) return false;
+    if (cause === "success") return true;
     const after = signals.map((at_ms) => at_ms - Number(started_at_ms));
     return fence === null || after.some((ms) => ms >= 0 && ms < SEEN_WITHIN_MS);
   });
