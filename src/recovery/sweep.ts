@@ -155,13 +155,16 @@ export class RecoverySweep {
     const started_ms = clock.mono_ms();
     const counts = noCounts();
     const dead_holders = dead.map(({ id }) => id);
-    let after: { expires_at_ms: number; id: number } | null = null;
+    let [trusted_ms, after]: [number, { expires_at_ms: number; id: number } | null] = [grace_ms, null];
     for (;;) {
-      const query = { grace_ms, dead_holders, after, limit: SWEEP_PAGE, last_chunks: checkpoints ? LAST_LINES : 0 };
-      const page: ExpiredLease[] = await store.expired(query);
+      const more = { after, limit: SWEEP_PAGE, last_chunks: checkpoints ? LAST_LINES : 0 };
+      const found: ExpiredLease[] = await store.expired({ grace_ms: trusted_ms, dead_holders, ...more });
+      // The clock may have been set since it was asked about, and before this look.
+      if (found.some(({ holder_dead }) => !holder_dead)) trusted_ms = await this.#graceNow();
+      const page = trusted_ms === NEVER_MS ? found.filter(({ holder_dead }) => holder_dead) : found;
       await this.#recoverPage(page, counts, checkpoints);
-      const last = page.at(-1);
-      if (last === undefined || page.length < SWEEP_PAGE) break;
+      const last = found.at(-1);
+      if (last === undefined || found.length < SWEEP_PAGE) break;
       after = { expires_at_ms: last.expires_at_ms, id: last.job.id };
     }
     const here = dead.filter(({ id }) => !this.#left_to_others.delete(id));

@@ -47,6 +47,20 @@ describe("a sweep after the clock was set ahead", () => {
     worker.leave();
   });
 
+  test("knows of a jump between its look at the clock and its look at the leases", async (b) => {
+    const { job } = await b.granted();
+    await sweepOf(b).scan();
+    const { noticeClockJump } = b.store;
+    b.store.noticeClockJump = async (...reading) => {
+      b.store.noticeClockJump = noticeClockJump;
+      const held = await noticeClockJump.call(b.store, ...reading);
+      b.clock.jumpWall(HOUR_MS);
+      return held;
+    };
+    expect(await sweepOf(b).scan()).toEqual(counted({}));
+    expect(await b.stateOf(job.id)).toBe("running");
+  });
+
   test("gives back at once what a dead worker held", async (b) => {
     const of_living = await b.granted();
     const of_dead = await b.granted({}, b.managerOf("w2"));

@@ -129,7 +129,14 @@ export class SimTask implements SimJob {
     });
     this.#detach = extender.attach(lease, this.#heartbeat);
     this.#silence = new SilenceWatch(
-      { lease, manager, clock, heartbeat: this.#heartbeat, timeout_ms: null, grace_ms: KILL_GRACE_MS },
+      {
+        lease,
+        manager,
+        clock,
+        heartbeat: this.#heartbeat,
+        timeout_ms: lease.job.settings.timeout_ms,
+        grace_ms: KILL_GRACE_MS,
+      },
       {
         halfSilent: () => options.note("half silent"),
         stop: (cause) => this.stop(cause),
