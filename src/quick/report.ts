@@ -14,7 +14,7 @@ const NUMBER = /^[1-9]\d{0,14}$/;
 const PERCENT = /^\d{1,2}(?:\.\d+)?$/;
 
 export function beatQuickly(files: QuickFiles, words: readonly string[], env: Env): QuickWrite | null {
-  const line = isSetOutside(env, "BE") ? null : quickLine(words, BEAT_FLAGS);
+  const line = isSetOutside(env, "BEA") ? null : quickLine(words, BEAT_FLAGS);
   const reporter = reporterOf(env);
   if (line === null || reporter === null || line.rest.length > 0) return null;
   const { progress, message = null, store } = line.values;
@@ -33,7 +33,7 @@ export function beatQuickly(files: QuickFiles, words: readonly string[], env: En
 }
 
 export function checkpointQuickly(files: QuickFiles, words: readonly string[], env: Env): QuickWrite | null {
-  const line = isSetOutside(env, "CH") ? null : quickLine(words, CHECKPOINT_FLAGS);
+  const line = isSetOutside(env, "CHE") ? null : quickLine(words, CHECKPOINT_FLAGS);
   const reporter = reporterOf(env);
   const [text, ...more] = line?.rest ?? [];
   if (line === null || reporter === null || text === undefined || text === "-" || more.length > 0) return null;
