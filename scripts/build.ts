@@ -8,7 +8,7 @@
 //
 // Prints what it wrote; any error or warning of the bundler is printed, and an error exits with 1.
 
-import { chmodSync, existsSync } from "node:fs";
+import { chmodSync, existsSync, rmSync, writeFileSync } from "node:fs";
 import { basename, join, relative } from "node:path";
 import { parseArgs } from "node:util";
 import manifest from "../package.json" with { type: "json" };
@@ -141,6 +141,8 @@ async function deafen(system: string): Promise<void> {
     for (; found >= 0; found = program.indexOf(name, found + 1)) program[found] = 0;
   }
   if (/darwin/.test(system)) program = (await import("./release/mach_o.ts")).signedAdHoc(program, "lease");
-  await Bun.write(outfile, program);
-  chmodSync(outfile, 0o755);
+  // Anew and in one go: written over, it stays in memory in small pieces, and a start maps each by itself, which takes a
+  // quarter of the time of an enqueue.
+  rmSync(outfile);
+  writeFileSync(outfile, program, { mode: 0o755 });
 }
