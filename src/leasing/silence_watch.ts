@@ -201,7 +201,9 @@ export class SilenceWatch {
 
   #extend(expires_in_ms: number): void {
     const { lease, manager, heartbeat } = this.#options;
-    manager.renew(lease, { expires_in_ms, beat_age_ms: null, beats: heartbeat.beats }).then(
+    // A beat before it that is still under way may get more, and its answer be believed while this one's is not there yet.
+    const stopping = { expires_in_ms, beat_age_ms: null, beats: heartbeat.beats, at_least: true };
+    manager.renew(lease, stopping).then(
       (answer) => {
         if (answer.status !== "extended" && !this.#over) this.#events.lost(answer.status);
       },

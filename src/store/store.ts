@@ -338,7 +338,7 @@ export interface ExtendRequest {
   /** How long ago the beat was that asks for this; null when it is not a beat (the time that stopping takes). */
   beat_age_ms: number | null;
   beats: number;
-  /** For a beat: what another extension has got is kept if it is later. */
+  /** What another extension has got is kept if it is later. */
   at_least?: boolean;
   /** With `at_least`: the end is moved only by so much or more; the beat counts all the same. */
   interval_ms?: number;

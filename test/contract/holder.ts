@@ -50,6 +50,20 @@ export function holderContract(test: StoreTest): void {
       expect((await s.job(grant.job.id)).last_beat_at_ms).toBe(last_beat_at_ms);
     });
 
+    test("that is no beat keeps a later end when it asks for one at least, and the last beat", async (s) => {
+      const grant = await s.granted();
+      const beat = only(await s.store.extend([extension(grant, { expires_in_ms: 60_000 })]));
+      const { last_beat_at_ms } = await s.job(grant.job.id);
+      const stop = extension(grant, { beat_age_ms: null, expires_in_ms: 5_000, at_least: true });
+      expect(only(await s.store.extend([stop]))).toEqual(beat);
+      expect(await s.job(grant.job.id)).toMatchObject({ last_beat_at_ms });
+      const now_ms = await s.store.now();
+      const longer = only(await s.store.extend([{ ...stop, expires_in_ms: 90_000 }]));
+      if (longer.status !== "extended") throw new Error(longer.status);
+      s.sameTime(longer.expires_at_ms, now_ms + 90_000);
+      expect(await s.job(grant.job.id)).toMatchObject({ last_beat_at_ms });
+    });
+
     test("is carried out in the order in which it was asked for, whatever came before is still under way", async (s) => {
       const grant = await s.granted();
       const beat = extension(grant, { at_least: true });

@@ -26,7 +26,7 @@ export async function extend(db: Connection, timed: readonly TimedExtend[], now_
       message: shortMessage(request.message ?? null),
       expires_in_ms: Math.round(request.expires_in_ms),
       beat_age_ms: beat_age_ms === null ? null : Math.round(beat_age_ms + waited_ms),
-      at_least: beat_age_ms !== null && request.at_least === true,
+      at_least: request.at_least === true,
       interval_ms: Math.round(request.interval_ms ?? 0),
       by_job: request.by_job === true,
     };

@@ -16,7 +16,7 @@ export function extend(db: Database, requests: readonly ExtendRequest[]): Extend
     const { id, token, beat_age_ms } = request;
     const beat_at_ms = beat_age_ms === null ? null : now_ms - beat_age_ms;
     const wanted_ms = (beat_at_ms ?? now_ms) + request.expires_in_ms;
-    const at_least = beat_at_ms !== null && request.at_least === true ? 1 : 0;
+    const at_least = request.at_least === true ? 1 : 0;
     const { progress = null } = request;
     const message = shortMessage(request.message ?? null);
     const floor_ms = now_ms - (request.jumped_ms ?? 0);

@@ -12,7 +12,8 @@ import { OF_OURS, OURS, onQuickStore, together } from "./quick_enqueue.ts";
 export const EXTEND = `UPDATE jobs SET
   expires_at_ms = CASE WHEN NOT ?8 OR last_beat_at_ms > ?7 THEN ?3
     WHEN ?3 - expires_at_ms >= ?11 THEN ?3 ELSE expires_at_ms END,
-  last_beat_at_ms = iif(?8 AND last_beat_at_ms <= ?7, max(last_beat_at_ms, ?4), coalesce(?4, last_beat_at_ms)),
+  last_beat_at_ms = iif(?8 AND last_beat_at_ms <= ?7, max(last_beat_at_ms, coalesce(?4, 0)),
+    coalesce(?4, last_beat_at_ms)),
   progress = coalesce(?5, progress), message = coalesce(?6, message),
   cancel_told_at_ms = coalesce(cancel_told_at_ms, iif(?10 AND cancel_requested_at_ms IS NOT NULL, ?7, NULL))
   WHERE id = ?1 AND state = 'running' AND token = ?2 AND expires_at_ms >= ?9
