@@ -20,7 +20,7 @@ export type QuickAnswer = { text: string; printed: boolean } | { code: ErrorCode
 
 /** Null: nothing was done. Otherwise the process must end, by endAtOnce, without closing anything: see onQuickStore. */
 export function answerQuickly(words: readonly string[], env: Env): QuickAnswer | null {
-  const [name, ...rest] = words;
+  const [name, ...rest] = commandFirst(words);
   const work =
     name === "enqueue" || name === "add"
       ? enqueueQuickly
@@ -40,6 +40,13 @@ export function answerQuickly(words: readonly string[], env: Env): QuickAnswer |
   } catch (error) {
     return { code: error instanceof LeaseError ? error.code : "store_failed", message: errorText(error) };
   }
+}
+
+/** `--store X enqueue …` as `enqueue --store X …`. */
+function commandFirst(words: readonly string[]): readonly string[] {
+  const [first = "", second = "", third = "", ...rest] = words;
+  if (first === "--store") return [third, first, second, ...rest];
+  return first.startsWith("--store=") ? [second, first, ...words.slice(2)] : words;
 }
 
 const encoder = new TextEncoder();

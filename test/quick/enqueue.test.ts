@@ -106,6 +106,15 @@ describe.if(process.platform === "linux")("the quick enqueue is opt-in", () => {
     expect(row(quick)).toEqual(row(whole));
   });
 
+  test("the store may stand before the command, as it may for all", async () => {
+    const store = await newStore();
+    expect(answerQuickly(["--store", store, "enqueue", "true"], env)).toMatchObject({ text: "1\n" });
+    expect(answerQuickly([`--store=${store}`, "add", "-q", "mail", "true"], env)).toMatchObject({ text: "2\n" });
+    expect(answerQuickly(["--store", store, "enqueue", "--store", store, "true"], env)).toBeNull();
+    for (const words of [["--store"], ["--store", store], ["--store", "enqueue", "true"], [`--store=${store}`]])
+      expect(answerQuickly(words, env)).toBeNull();
+  });
+
   test.each(Object.keys(enqueue.flags).filter((key) => !named.includes(key) && key !== "store"))(
     "a line with %s is left to the whole command",
     async (key) => {
