@@ -98,17 +98,15 @@ describe("an enqueue that is killed at any moment", () => {
   test("has either not happened or is there: every id that was printed exists, and the store is sound", async () => {
     const place = newPlace();
     await place.enqueue("--", "true");
-    const printed = (await killed(200, 30, () => enqueue(place)))
-      .join("")
-      .trim()
-      .split("\n")
-      .filter(Boolean)
-      .map(Number);
+    const outputs: string[] = [];
+    // How long one takes depends on what else goes on here: the moments spread until some are on either side of a commit.
+    for (let longest_ms = 30; longest_ms < 2_000 && !outputs.some(Boolean); longest_ms *= 2)
+      outputs.push(...(await killed(200, longest_ms, () => enqueue(place))));
+    const printed = outputs.join("").trim().split("\n").map(Number);
     const stored = place.rows<{ id: number }>("SELECT id FROM jobs").map(({ id }) => id);
     expect(printed.filter((id) => !stored.includes(id))).toEqual([]);
     expect(new Set(printed).size).toBe(printed.length);
-    // The sweep of moments did hit processes on both sides of their commit.
-    expect(printed.length).toBeWithin(1, 200);
+    expect(printed.length).toBeWithin(1, outputs.length);
     expect(place.rows("SELECT count(*) AS jobs FROM inputs")).toEqual([{ jobs: stored.length - 1 }]);
     sound(place);
     expect(await place.enqueue("--", "true")).toBeGreaterThan(Math.max(...stored));
