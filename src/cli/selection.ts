@@ -12,7 +12,7 @@ import { defined, idPages } from "../lookup/selected.ts";
 import type { CancelAnswer, JobOutline, RetryAnswer, Selection } from "../store/queries.ts";
 import type { Store } from "../store/store.ts";
 import { jsonLine } from "../view/json.ts";
-import { visible } from "../view/text.ts";
+import { quote, visible } from "../view/text.ts";
 import { command, type FlagValues } from "./command.ts";
 import { valueFlag } from "./flags.ts";
 import { isTerminal, withStore, type ColorChoice, type Io, type StoreArgs } from "./io.ts";
@@ -37,10 +37,18 @@ export function selectionOf(
   const by_flag = task !== undefined || queue !== undefined || statuses.length > 0;
   if (words.length > 0) {
     if (by_flag) throw new LeaseError("usage", `${verb} takes ids, or flags that select jobs, not both`);
-    return { ids: readIds(words, verb.replace(/ .*/, "")) };
+    return { ids: idsOf(words, verb.replace(/ .*/, "")) };
   }
   if (!by_flag) throw new LeaseError("usage", `${verb} what? Name ids (7 9-12), --task or --queue`);
   return defined({ task, queues: queue === undefined ? undefined : [queue] });
+}
+
+/** One word that is no id is probably the name of what has several. */
+function idsOf(words: readonly string[], verb: string): number[] {
+  const [word = "", ...more] = words;
+  if (more.length > 0 || !/^\p{L}/u.test(word)) return readIds(words, verb);
+  const refused = `${verb} ${JSON.stringify(word)} is not a job id: write 7, or 9-12 for a range`;
+  throw new LeaseError("usage", `${refused}; by label it is --task ${quote(word)}, by queue --queue ${quote(word)}`);
 }
 
 /** One line per gap, not per job: a range may be much larger than the store. */
@@ -197,6 +205,7 @@ export function pauseOrResume(verb: "pause" | "resume", description: string, exa
           if (remark !== null) io.stderr(`lease: ${visible(remark)}\n`);
         }
         await store.setPaused(rest, verb === "pause");
+        for (const queue of rest) io.stdout(`${visible(queue)} ${verb}d\n`);
         return 0;
       });
     },

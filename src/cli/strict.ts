@@ -110,7 +110,7 @@ export function strictLine(grammar: Grammar, raw: readonly string[]): ParsedLine
     } else {
       const last = token.kind === "option-terminator" || rest === "command";
       const words = last ? raw.slice(token.index + (token.kind === "positional" ? 0 : 1)) : [token.value];
-      if (rest === "handler" && token.kind === "positional") refuse(strayWord(grammar, token.value));
+      if (rest === "handler" && token.kind === "positional") refuse(strayWord(grammar, token.value, raw));
       if (rest === "none" && words.length > 0) refuse(`${meta.name} takes no words, and got ${told(words[0])}`);
       line.rest.push(...words);
       line.behind_dashes ||= token.kind === "option-terminator";
@@ -121,9 +121,11 @@ export function strictLine(grammar: Grammar, raw: readonly string[]): ParsedLine
 }
 
 /** A word before the `--` of a worker: most often the name of a queue, or a handler. */
-function strayWord({ meta }: Grammar, word: string): string {
-  const handler = `a handler goes behind --: ${meta.name} -- ${word}`;
-  return `${meta.name} takes no words before --; did you mean -q ${word}? Or ${handler}`;
+function strayWord({ meta }: Grammar, word: string, raw: readonly string[]): string {
+  const refused = `${meta.name} takes no words before --`;
+  if (word.includes("/")) return `${refused}; a handler goes behind it: ${meta.name} -- ${word}`;
+  const handler = raw.includes("--") ? "" : ` Or a handler goes behind --: ${meta.name} -- ${word}`;
+  return `${refused}; did you mean -q ${word}?${handler}`;
 }
 
 interface Written {
@@ -191,14 +193,34 @@ export function option(written: string, options: readonly string[], value: strin
 
 /** What other tools call a flag, without dashes; whichever of ours a command has is meant. */
 const FLAGS_ELSEWHERE: Readonly<Record<string, readonly string[]>> = {
-  ...Object.fromEntries(["n", "w", "P", "concurrency", "workers", "jobs", "parallel"].map((word) => [word, ["slots"]])),
+  ...Object.fromEntries(
+    ["n", "w", "P", "concurrency", "workers", "jobs", "parallel"].map((word) => [word, ["slots", "limit"]]),
+  ),
   ...Object.fromEntries(["retry", "max-retries", "attempts", "tries"].map((word) => [word, ["retries"]])),
+  ...Object.fromEntries(["head", "tail", "last", "count"].map((word) => [word, ["lines", "limit"]])),
   ...Object.fromEntries(["in", "wait", "sleep"].map((word) => [word, ["delay"]])),
   ...Object.fromEntries(["grep", "search", "filter"].map((word) => [word, ["match"]])),
   ...Object.fromEntries(["label", "tag", "group", "name"].map((word) => [word, ["task"]])),
   ...Object.fromEntries(["cwd", "dir", "workdir", "chdir"].map((word) => [word, ["cwd"]])),
   ...Object.fromEntries(["depends-on", "dependency", "needs"].map((word) => [word, ["after"]])),
 };
+
+/** What does it where a command has no such flag, by its command and the flag without dashes. */
+const INSTEAD: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  "lease cancel": {
+    all: "all that have not ended are lease cancel --status pending,scheduled,retrying,blocked,running",
+  },
+  "lease retry": { all: "all that failed are lease retry --status failed" },
+  "lease wait": { all: "all jobs of a queue are lease wait --queue NAME" },
+  "lease inspect": {
+    all: "jobs in every state are listed already; --limit 1000 shows more of them. Of workers, those that have ended are --status stopped,dead",
+  },
+  "lease logs": {
+    task: "lease logs takes ids; lease ls --task NAME lists them",
+    queue: "lease logs takes ids; lease ls --queue NAME lists them",
+  },
+};
+const LETTERS: Readonly<Record<string, string>> = { a: "all", t: "task", q: "queue" };
 
 /** The flag of ours that somebody means by another's word, as it is to be written; null: none. */
 function elsewhere(flags: FlagsDef, word: string): string | null {
@@ -214,6 +236,9 @@ function unknown({ meta, flags }: Grammar, written: string): never {
   // Compared without dashes: they are in every flag, and make short ones look alike.
   const long = [...spell(flags).keys()].flatMap((spelling) => (spelling.startsWith("--") ? [spelling.slice(2)] : []));
   const word = written.replace(/^-+/, "");
+  const instead = INSTEAD[meta.name] ?? {};
+  const long_word = LETTERS[word] ?? word;
+  if (Object.hasOwn(instead, long_word)) refuse(`unknown flag ${written}; ${instead[long_word]}`);
   const other = elsewhere(flags, word);
   if (other !== null) refuse(`unknown flag ${written}; did you mean ${other}?`);
   if ((word === "cron" || word === "every") && Object.hasOwn(flags, "delay")) {

@@ -22,6 +22,8 @@ interface Watched {
   color: boolean;
   /** Whether it ends by itself: then there is an end to be told about. */
   until_empty: boolean;
+  /** Ends after so many; null: it does not count. */
+  max_jobs: number | null;
   /** Stderr is a terminal, and what is drawn there goes with the log. */
   live: boolean;
   /** Nothing is drawn and no summary printed: programs read it, or nobody wants to. */
@@ -96,13 +98,18 @@ export class WorkerDisplay {
   }
 
   #servedText(): string {
-    const { queues, task, until_empty } = this.#watched;
+    const { queues, task } = this.#watched;
     const some = queues === null ? "all queues" : `queue${queues.length === 1 ? "" : "s"} ${queues.join(", ")}`;
     const { processing = 0, idle = 0 } = this.#pool?.statistics().slots ?? {};
     const slots = processing + idle;
-    const until = until_empty ? "until nothing is left" : "until Ctrl-C";
     const only = task === null ? "" : `, task ${task}`;
-    return `serves ${some}${only} with ${slots === 1 ? "1 slot" : `${slots} slots`}, ${until}`;
+    return `serves ${some}${only} with ${slots === 1 ? "1 slot" : `${slots} slots`}, ${this.#howLong()}`;
+  }
+
+  #howLong(): string {
+    const { until_empty, max_jobs } = this.#watched;
+    if (max_jobs !== null) return max_jobs === 1 ? "for one job" : `for ${max_jobs} jobs`;
+    return until_empty ? "until nothing is left" : "until Ctrl-C";
   }
 
   async #draw(lines: LiveLines | null): Promise<void> {

@@ -98,6 +98,7 @@ class JobLog {
   /** What a terminal has not been shown of a character that was cut. */
   readonly #flush: () => void;
   #over = false;
+  #empty = true;
 
   constructor(store: Store, job: Job, options: LogOptions, io: Io) {
     this.#store = store;
@@ -109,7 +110,10 @@ class JobLog {
     const shown = prefix === null ? plain : prefixed(prefix, plain);
     const format = json ? logJson(job.id, () => this.#log.attempt) : shown;
     const filter = filtered ? new TerminalFilter() : null;
-    const write = (bytes: Uint8Array) => io.stdoutBytes(filter?.push(bytes) ?? bytes);
+    const write = (bytes: Uint8Array) => {
+      this.#empty &&= bytes.length === 0;
+      io.stdoutBytes(filter?.push(bytes) ?? bytes);
+    };
     this.#text = new LogText({ stream, format }, write);
     this.#flush = () => void (filter !== null && io.stdoutBytes(filter.end()));
     this.#log = new LogReader({
@@ -156,9 +160,18 @@ class JobLog {
   async end(followed: boolean): Promise<void> {
     this.#text.end();
     this.#flush();
-    if (followed || this.#job.token > 0 || isFinished(this.#job.state)) return;
+    if (this.#job.token > 0 || isFinished(this.#job.state)) return this.#tellIfEmpty();
+    if (followed) return;
     const { text } = await whyWaiting(this.#store, this.#job);
     this.#say(`nothing printed yet: ${text ?? `job ${this.#job.id} is ${this.#job.state.name}`}`);
+  }
+
+  /** A person who sees nothing wonders whether anything is wrong; in a pipe nothing is nothing. */
+  #tellIfEmpty(): void {
+    const { stream } = this.#options;
+    if (!this.#empty || !this.#io.is_tty || this.#options.json) return;
+    const what = this.#job.token === 0 ? "never ran" : `printed nothing${stream === "both" ? "" : ` on ${stream}`}`;
+    this.#say(`job ${this.#job.id} ${what}${this.#job.token > 1 ? ` in attempt ${this.#log.attempt}` : ""}`);
   }
 
   #say(line: string): void {

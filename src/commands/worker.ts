@@ -126,7 +126,7 @@ export default command({
     const handler = findHandler(rest, io.env);
     return withStore(args, io, { create: true }, async ({ store, store_url }) => {
       const served = { store, queues, task: args.task ?? null, commands_only: rest.length === 0 };
-      const { display, output, drawn } = shownTo(io, args, served);
+      const { display, output, drawn } = shownTo(io, args, { ...served, max_jobs });
       const { report, name } = withName(await roleLog("worker", args, io, display.above));
       const watched = await observed({ store, report, version: VERSION, metrics: args.metrics ?? null, env: io.env });
       const pool = new WorkerPool({
@@ -165,7 +165,8 @@ export default command({
       const ended_by = ends ? signals.first() : null;
       if (ended_by !== null && (await whatIsLeft(store, served, null)) !== "nothing") return signalCode(ended_by);
       const { completed, failed, other } = pool.statistics();
-      const hint = ends && completed + failed + other === 0 ? await otherQueues(store, served.queues) : null;
+      const idle = ends && completed + failed + other === 0;
+      const hint = idle ? await nothingDone(store, served.queues, drawn && ended_by === null) : null;
       if (hint !== null) tellHint(hint, drawn ? io : null, report);
       return ends && failed > 0 ? 1 : 0;
     });
@@ -264,9 +265,14 @@ interface Served {
   queues: readonly string[] | null;
   task: string | null;
   commands_only: boolean;
+  max_jobs: number | null;
 }
 
-/** Nothing was done, perhaps only because the work is elsewhere. */
+/** Perhaps only because the work is elsewhere; a person is told in any case. */
+async function nothingDone(store: Store, queues: readonly string[] | null, drawn: boolean): Promise<string | null> {
+  return (await otherQueues(store, queues)) ?? (drawn && isTerminal(2) ? "there was nothing to run" : null);
+}
+
 async function otherQueues(store: Store, queues: readonly string[] | null): Promise<string | null> {
   if (queues === null) return null;
   const waiting = (await store.counts()).filter(({ queue, state }) => state === "pending" && !queues.includes(queue));

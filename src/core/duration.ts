@@ -45,7 +45,7 @@ function notADuration(text: string): string {
 /** The two largest units that matter: `5m`, `1h30m`, `450ms`, `2.5s`. */
 export function formatDuration(ms: number): string {
   if (ms < 0) return `-${formatDuration(-ms)}`;
-  if (ms < 1_000) return `${Math.round(ms)}ms`;
+  if (Math.round(ms) < 1_000) return `${Math.round(ms)}ms`;
   if (ms < 10_000 && Math.round(ms / 100) % 10 !== 0) return `${(Math.round(ms / 100) / 10).toFixed(1)}s`;
   // Rounded to what will be shown before the unit is chosen: 23h59m50s is 1d, not 24h.
   const seconds = Math.round(ms / 1_000);

@@ -83,6 +83,7 @@ function retriesWording(retries: number): string {
 }
 
 function backoffWording({ first_ms, factor, max_ms, jitter }: Backoff): string {
+  if (max_ms === 0) return "backoff none";
   const growth = factor === 1 ? "" : ` ×${factor} to ${formatDuration(max_ms)}`;
   const spread = jitter === DEFAULT_BACKOFF.jitter ? "" : ` ±${Math.round(jitter * 100)} %`;
   return `backoff ${formatDuration(first_ms)}${growth}${spread}`;

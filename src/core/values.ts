@@ -298,12 +298,17 @@ export const EXIT_RANGES = kind<readonly ExitRange[]>("CODES", text(exitCodes), 
 
 export const MOST_IDS = 1_000_000;
 
+function notAnId(given: string): string {
+  const time = "value" in readDuration(given) ? `; not before a time is --delay ${given}` : "";
+  return `is not a job id: write 7, or 9-12 for a range${time}`;
+}
+
 /** `7,9-12`, also with spaces. */
 function ids(given: string): Parsed<number[]> {
   const found = new Set<number>();
   for (const part of given.split(/[,\s]/).filter((item) => item !== "")) {
     const [from, to] = ends(part, 15) ?? [0, 0];
-    if (from < 1) return { problem: "is not a job id: write 7, or 9-12 for a range", about: part };
+    if (from < 1) return { problem: notAnId(part), about: part };
     if (to - from + found.size >= MOST_IDS) return { problem: "is too many jobs at once", about: part };
     for (let id = from; id <= to; id++) found.add(id);
   }

@@ -18,10 +18,27 @@ const LIVE_FIRST: readonly (readonly ShownState[])[] = [
   ["completed", "failed", "cancelled"],
 ];
 
+/** How long a part of the command may be looked for; it tells whether that was too short to see all. */
+export class SearchTime {
+  ran_out = false;
+  readonly #ends_ms: number;
+
+  constructor(within_ms: number) {
+    this.#ends_ms = performance.now() + within_ms;
+  }
+
+  lasts(): boolean {
+    this.ran_out ||= performance.now() >= this.#ends_ms;
+    return !this.ran_out;
+  }
+}
+
 export interface JobListQuery extends Omit<ListQuery, "sort" | "behind_id" | "holder"> {
   sort: Order;
   /** A part of the command, in capitals or not; then only the orders `live` and `id`, the newest first. */
   match?: string;
+  /** With `match`; without it as many are looked through as ever are. */
+  search_time?: SearchTime;
 }
 
 /** The jobs of one turn, at most `page` of them. */
@@ -29,9 +46,9 @@ type Turn = (query: ListQuery, page: number) => AsyncIterable<Job[]>;
 
 /** In turns of bounded size. */
 export async function* listedJobs(store: Glance, query: JobListQuery, page: number): AsyncGenerator<Job[]> {
-  const { sort, match, ...asked } = query;
+  const { sort, match, search_time, ...asked } = query;
   const turn: Turn = (part, size) =>
-    match === undefined ? paged(store, part, size) : matching(store, { ...part, text: match });
+    match === undefined ? paged(store, part, size) : matching(store, { ...part, text: match }, search_time);
   const seen = new Set<number>();
   let left = query.limit;
   for (const states of groupsOf(query)) {
@@ -78,12 +95,13 @@ interface Matching extends ListQuery {
   text: string;
 }
 
-async function* matching(store: Glance, query: Matching): AsyncGenerator<Job[]> {
+async function* matching(store: Glance, query: Matching, search_time?: SearchTime): AsyncGenerator<Job[]> {
   const { key, since_ms, ids: _, sort: __, newest_first: ___, ...asked } = query;
   const wanted = (job: Job) =>
     (key === undefined || job.key === key) && (since_ms === undefined || lastMoment(job) >= since_ms);
   let behind: { behind_id?: number } = {};
   for (let looked_at = 0; looked_at < MOST_MATCHED; looked_at += SEARCHED_JOBS) {
+    if (search_time?.lasts() === false) return;
     const found = await store.search({ ...asked, ...behind, in_command: true, among: SEARCHED_JOBS });
     yield found.jobs.filter(wanted);
     if (found.behind_id === null) return;

@@ -3,6 +3,7 @@
 import { renderTable, type Column } from "./table.ts";
 import type { Screen } from "./style.ts";
 import { displayWidth, pad, visible, withoutPassword, wrap } from "./text.ts";
+import { readable } from "./time.ts";
 
 /** As a store tells it. */
 interface Finding {
@@ -69,13 +70,18 @@ function findingText({ name, level, value, advice }: Finding, name_width: number
   const style = { ok: paint.green, warn: paint.yellow, error: paint.red }[level];
   const indent = " ".repeat(MARK_WIDTH + name_width + 4);
   const room = width === null ? Number.POSITIVE_INFINITY : Math.max(20, width - indent.length - 2);
-  const lines = wrap(visible(value), room);
+  const lines = wrap(visible(inLocalTime(value)), room);
   const advised = advice === null ? [] : wrap(visible(advice), room - 2);
   const head = `${style(pad(MARKS[level], MARK_WIDTH))}  ${pad(name, name_width)}  `;
   return [
     ...(lines.length === 0 ? [head.trimEnd()] : lines.map((line, index) => (index === 0 ? head : indent) + line)),
     ...advised.map((line, index) => `${indent}${index === 0 ? "→ " : "  "}${line}`),
   ].join("\n");
+}
+
+/** Programs read moments in UTC; a person compares them with the clock on the wall. */
+function inLocalTime(text: string): string {
+  return text.replaceAll(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, (moment) => readable(Date.parse(moment)));
 }
 
 function settingColumns({ paint }: Screen): Column<EffectiveSetting>[] {

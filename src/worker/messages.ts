@@ -70,8 +70,9 @@ export function settledText(lease: Lease, release: Release): [Level, string] | n
     case "cancelled":
       return ["info", `${job}: cancelled`];
     case "scheduled": {
-      const pause = formatDuration(Math.max(0, state.run_at_ms - release.decided_at_ms));
-      return ["warn", `${job}: attempt ${lease.token} failed: ${ended?.error}${lastLine(ended)}; again in ${pause}`];
+      const pause_ms = Math.max(0, state.run_at_ms - release.decided_at_ms);
+      const again = pause_ms === 0 ? "at once" : `in ${formatDuration(pause_ms)}`;
+      return ["warn", `${job}: attempt ${lease.token} failed: ${ended?.error}${lastLine(ended)}; again ${again}`];
     }
     default:
       // What was only acquired ahead is nothing that happened to it.

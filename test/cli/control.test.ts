@@ -444,7 +444,7 @@ describe("lease pause and resume", () => {
     const place = await oneOfEach();
     expect(await place.lease("pause", "mial")).toEqual({
       code: 0,
-      stdout: "",
+      stdout: "mial paused\n",
       stderr: "lease: queue mial has no jobs so far; did you mean mail?\n",
     });
   });
@@ -458,7 +458,7 @@ describe("lease pause and resume", () => {
     expect((await place.lease("resume", "nihgtly")).stderr).toBe(
       "lease: queue nihgtly has no jobs so far; did you mean nightly?\n",
     );
-    expect(await place.lease("resume", "nightly")).toEqual({ code: 0, stdout: "", stderr: "" });
+    expect(await place.lease("resume", "nightly")).toEqual({ code: 0, stdout: "nightly resumed\n", stderr: "" });
   });
 
   test("refuse what can't be the name of a queue", async () => {

@@ -56,6 +56,17 @@ describe("a store that is well", () => {
     for (const name of ["clock", "leases", "workers"]) expect(looked).toContain(`${name} ok`);
   });
 
+  test("tells people the time as their clocks do, and programs in UTC", async () => {
+    const place = newPlace();
+    await place.enqueue("--", "true");
+    const { stdout } = await place.leaseWith({ env: { TZ: "Asia/Kolkata" } }, "doctor");
+    const [, shown = ""] = /^ok +clock +(\S+ \S+)$/m.exec(stdout) ?? [];
+    expect(shown).toMatch(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/);
+    const [utc] = (await doctor(place)).found("clock");
+    const apart_ms = Date.parse(`${shown.replace(" ", "T")}+05:30`) - Date.parse(String(utc?.value));
+    expect(Math.abs(apart_ms)).toBeLessThan(60_000);
+  });
+
   test("is told so to people, in lines that fit the terminal's width and end with the settings", async () => {
     const place = newPlace();
     await place.enqueue("--", "true");

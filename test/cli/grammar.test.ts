@@ -138,6 +138,21 @@ describe("commands", () => {
     [["enqueue", "--name", "x", "--", "true"], "did you mean --task?"],
     [["enqueue", "--every", "5m", "--", "true"], "lease schedule NAME --every … -- COMMAND"],
     [["ls", "--grep", "x"], "did you mean --match?"],
+    [["ls", "-n", "5"], "did you mean --limit?"],
+    [["logs", "--tail", "5", "7"], "did you mean --lines?"],
+    [["ls", "--all"], "jobs in every state are listed already; --limit 1000 shows more of them"],
+    [["ls", "-a"], "jobs in every state are listed already"],
+    [["inspect", "workers", "--all"], "those that have ended are --status stopped,dead"],
+    [["cancel", "--all"], "lease cancel --status pending,scheduled,retrying,blocked,running"],
+    [["retry", "--all"], "all that failed are lease retry --status failed"],
+    [["wait", "--all"], "all jobs of a queue are lease wait --queue NAME"],
+    [["logs", "-t", "release"], "lease logs takes ids; lease ls --task NAME lists them"],
+    [["logs", "--queue=mail"], "lease logs takes ids; lease ls --queue NAME lists them"],
+    [["enqueue", "--after", "5m", "--", "true"], "not before a time is --delay 5m"],
+    [["wait", "abc"], "; by label it is --task abc, by queue --queue abc"],
+    [["cancel", "abc"], "; by label it is --task abc, by queue --queue abc"],
+    [["worker", "./send.sh"], "takes no words before --; a handler goes behind it: lease worker -- ./send.sh"],
+    [["worker", "mail", "--", "./send.sh"], "takes no words before --; did you mean -q mail?\n"],
     [["stop", "3"], "did you mean lease cancel?"],
     [["failed"], "did you mean lease inspect jobs --status failed?"],
     [["priority", "3", "10"], "did you mean lease edit -p?"],
@@ -145,6 +160,14 @@ describe("commands", () => {
     const { code, stderr } = await lease(...words);
     expect(code).toBe(2);
     expect(stderr).toContain(hint);
+  });
+
+  test("that everything is cancelled by are those that the hint names", async () => {
+    const place = newPlace();
+    await place.enqueue("--", "true");
+    await place.enqueue("--delay", "1h", "--", "true");
+    const [, line = ""] = /lease (cancel --status \S+)/.exec((await place.lease("cancel", "--all")).stderr) ?? [];
+    expect((await place.lease(...line.split(" "))).stdout).toBe("1 cancelled\n2 cancelled\n");
   });
 
   test("that are missing get the short help and a code that says so", async () => {

@@ -1,7 +1,7 @@
 /** `lease logs` of one job and of several: the last lines, prefixes, codes, and jobs that have not begun. */
 
 import { describe, expect, test } from "bun:test";
-import { expectRefusal, usePlaces } from "./lease.ts";
+import { expectRefusal, inTerminal, usePlaces } from "./lease.ts";
 
 const newPlace = usePlaces();
 
@@ -73,4 +73,20 @@ test("logs of a job that has not begun say so, with the reason", async () => {
     stdout: "",
     stderr: "lease: nothing printed yet: job 1 is pending: no worker serves queue gpu\n",
   });
+});
+
+test("logs of a job that printed nothing say so to a person, and are empty in a pipe", async () => {
+  const place = newPlace();
+  await place.enqueue("--", "true");
+  await place.enqueue("-c", "echo out");
+  await place.work();
+  await place.enqueue("--", "true");
+  await place.lease("cancel", "3");
+  const shown = async (...args: string[]) => (await inTerminal(place, ["logs", ...args])).screen.replaceAll("\r", "");
+  expect(await shown("1")).toBe("lease: job 1 printed nothing\n");
+  expect(await shown("-f", "1")).toBe("lease: job 1 printed nothing\n");
+  expect(await shown("2")).toBe("out\n");
+  expect(await shown("2", "--stream", "stderr")).toBe("lease: job 2 printed nothing on stderr\n");
+  expect(await shown("3")).toBe("lease: job 3 never ran\n");
+  expect(await place.lease("logs", "1")).toEqual({ code: 0, stdout: "", stderr: "" });
 });

@@ -20,6 +20,14 @@ describe("enqueue tells", () => {
     });
   });
 
+  test("of a working folder that is a file", async () => {
+    const { code, stderr } = await newPlace().lease("enqueue", "--cwd", LEASE, "--", "true");
+    expect({ code, stderr }).toEqual({
+      code: 0,
+      stderr: `lease: ${LEASE} is not a folder here; the job fails unless it is one where it runs\n`,
+    });
+  });
+
   test("that the job with the key has another command, and nothing when it is the same", async () => {
     const place = newPlace();
     await place.enqueue("--key", "k", "--", "echo", "one");

@@ -163,11 +163,11 @@ describe("a worker takes jobs", () => {
   test("of no queue that is paused, and of it again when it is resumed", async () => {
     const place = await fill();
     const work = async (most: string) => (await place.lease("worker", "-q", "*", "--max-jobs", most)).code;
-    expect(await place.lease("pause", "a", "c")).toEqual({ code: 0, stdout: "", stderr: "" });
+    expect(await place.lease("pause", "a", "c")).toEqual({ code: 0, stdout: "a paused\nc paused\n", stderr: "" });
     expect(await work("2")).toBe(0);
     expect(ran(place)).toEqual(["b1", "b-3"]);
     expect((await place.lease("inspect")).stdout).toMatch(/^a \(paused\)/m);
-    expect(await place.lease("resume", "a")).toEqual({ code: 0, stdout: "", stderr: "" });
+    expect(await place.lease("resume", "a")).toEqual({ code: 0, stdout: "a resumed\n", stderr: "" });
     expect(await work("2")).toBe(0);
     expect(ran(place)).toEqual(["b1", "b-3", "a9", "a1"]);
   });
@@ -364,7 +364,7 @@ describe("what a worker says", () => {
       expect.stringMatching(new RegExp(`^\\d{4}-\\d\\d-\\d\\dT[\\d:.]+Z ${level} +${text}`));
     expect(lines).toEqual([
       event("info", "job 1: started$"),
-      event("warn", "job 1: attempt 1 failed: exit code 1; again in"),
+      event("warn", "job 1: attempt 1 failed: exit code 1; again at once$"),
       event("info", "job 2: started$"),
       event("info", "job 2: completed$"),
       event("info", "job 1: started$"),

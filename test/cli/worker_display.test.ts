@@ -48,6 +48,18 @@ describe("a worker at a terminal", () => {
     expect(await child.exited).toBe(0);
   });
 
+  test.each([
+    [["--once"], "1 slot, for one job"],
+    [["--max-jobs", "3"], "1 slot, for 3 jobs"],
+    [["--until-empty"], "1 slot, until nothing is left"],
+  ])("says how long it serves, and that there was nothing to do: %j", async (flags, text) => {
+    const { child, screen } = atTerminal(newPlace(), ["worker", ...flags]);
+    await until(() => screen().includes(text));
+    if (flags[0] === "--max-jobs") child.kill("SIGINT");
+    expect(await child.exited).toBe(0);
+    expect(screen().includes("there was nothing to run")).toBe(flags[0] !== "--max-jobs");
+  });
+
   test("draws nothing with --quiet, and still tells what failed", async () => {
     const place = newPlace();
     await place.enqueue("--retries", "0", "-c", "exit 3");

@@ -98,6 +98,11 @@ describe("the fields of a job", () => {
     }
   });
 
+  test("no backoff is said as it is asked for", () => {
+    const job = jobOfLine(JSON.stringify({ argv: ["true"], backoff: "none" }), draftJob(HERE), context);
+    expect(changedSettings(job.settings)).toEqual(["backoff none"]);
+  });
+
   test("those that may be configured are the settings of enqueue", () => {
     const configurable = JOB_FIELD_NAMES.filter((name) => jobField(name).configurable);
     expect(Object.keys(COMMAND_SETTINGS["enqueue"] ?? {})).toEqual(configurable);

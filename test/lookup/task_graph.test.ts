@@ -38,6 +38,16 @@ describe("the graph of a task", () => {
     expect([path.ids.length, path.took_ms]).toEqual([20_000, 20_000_000]);
   });
 
+  test("keeps its columns together where a chain is too deep to stand in one", () => {
+    const deep = Array.from({ length: 30 }, (_, index) => ran(index + 1, index, index + 1));
+    const chain = deep.slice(1).map(({ id }) => link(id, id - 1));
+    const page = { ...graph, jobs: deep, links: chain, critical: { ids: [], took_ms: 0 } };
+    const lines = graphText(page, { now_ms: NOW_MS, width: 60, paint: plain }).split("\n").slice(2, -1);
+    expect(lines[0]).toBe("1                   completed  1s  true");
+    expect(lines[3]).toBe("      └─ 4          completed  1s  true");
+    expect(lines[9]).toBe("                        └─ 10 completed  1s  true");
+  });
+
   test("is drawn as a tree, each job once, on the longest way where it is part of it", () => {
     const text = graphText(
       { ...graph, critical: criticalPath(graph, NOW_MS) },
@@ -45,12 +55,12 @@ describe("the graph of a task", () => {
     );
     expect(text).toBe(`Task rel  4 completed, 1 running, 1 blocked
 
-1 completed 10s *  true
-├─ 2 completed 1m *  true
-│  └─ 4 completed 10s *  true  after 3
-│     └─ 5 running 5s *  true
-│        └─ 6 blocked  true  after any end of 5
-└─ 3 completed 5s  true
+1             completed  10s *  true
+├─ 2          completed   1m *  true
+│  └─ 4       completed  10s *  true  after 3
+│     └─ 5    running     5s *  true
+│        └─ 6 blocked           true  after any end of 5
+└─ 3          completed   5s    true
 
 longest way so far: 1 → 2 → 4 → 5, 1m25s
 `);

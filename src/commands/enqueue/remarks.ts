@@ -1,6 +1,6 @@
 /** What a person may want to know about a job that was queued as asked: on stderr, because stdout has the id alone. */
 
-import { existsSync } from "node:fs";
+import { statSync } from "node:fs";
 import type { Enqueued, Store } from "../../store/store.ts";
 import type { NewJob } from "../../core/job.ts";
 import { spell } from "../../cli/strict.ts";
@@ -13,11 +13,19 @@ import { readable, relative } from "../../view/time.ts";
 export function lineRemarks(job: NewJob, at: boolean, now_ms: number): string[] {
   const { cwd, run_at_ms } = job;
   return [
-    ...(existsSync(cwd) ? [] : [`${quote(cwd)} does not exist here; the job fails unless it does where it runs`]),
+    ...folderRemarks(cwd),
     ...(at && run_at_ms !== null && run_at_ms > now_ms
       ? [`due ${readable(run_at_ms)} (${relative(run_at_ms, now_ms)})`]
       : []),
   ];
+}
+
+function folderRemarks(cwd: string): string[] {
+  const there = statSync(cwd, { throwIfNoEntry: false });
+  if (there === undefined) return [`${quote(cwd)} does not exist here; the job fails unless it does where it runs`];
+  return there.isDirectory()
+    ? []
+    : [`${quote(cwd)} is not a folder here; the job fails unless it is one where it runs`];
 }
 
 /** `lease enqueue ./x.sh -q gpu`: a flag of ours among the words of the command, which got it. */

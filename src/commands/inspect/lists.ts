@@ -1,10 +1,18 @@
 /** The lists of inspect: its flags, which of them each list understands, and from them the questions to the store. */
 
 import { LeaseError } from "../../core/errors.ts";
+import { formatDuration } from "../../core/duration.ts";
 import type { Job } from "../../core/job.ts";
 import { ID, integer, KEY, QUEUE, readIds, SINCE, TASK, TEXT } from "../../core/values.ts";
 import { lastWords } from "../../lookup/failures.ts";
-import { countListed, LIST_ORDERS, listedJobs, MOST_MATCHED, type JobListQuery } from "../../lookup/job_list.ts";
+import {
+  countListed,
+  LIST_ORDERS,
+  listedJobs,
+  MOST_MATCHED,
+  SearchTime,
+  type JobListQuery,
+} from "../../lookup/job_list.ts";
 import { queuesNow } from "../../lookup/queues.ts";
 import { around } from "../../lookup/why_waiting.ts";
 import { leasesByEnd, withHeldJobs, workersNow } from "../../lookup/workers.ts";
@@ -48,6 +56,8 @@ export interface Seen {
 const PAGE = 1_000;
 const DEFAULT_LIMIT = 50;
 const MOST_LISTED = 1_000_000;
+/** Nobody looks at an empty screen for longer to see jobs that --match finds. */
+const SEARCH_MS = 1_000;
 
 type Order<Row> = (a: Row, b: Row) => number;
 
@@ -207,12 +217,13 @@ function checkMatch(sort: string, { match, reverse }: InspectArgs, ids: readonly
 
 /** As one table, which says how many more there are. */
 async function wholeList(store: Store, query: JobListQuery, now_ms: number) {
-  const pages = await Array.fromAsync(listedJobs(store, { ...query, limit: query.limit + 1 }, PAGE));
+  const search_time = new SearchTime(SEARCH_MS);
+  const pages = await Array.fromAsync(listedJobs(store, { ...query, search_time, limit: query.limit + 1 }, PAGE));
   const found = pages.flat();
   const seen = await seenJobs(store, found.slice(0, query.limit), now_ms);
   const all = found.length > query.limit ? await countListed(store, query) : null;
   const unseen = all === null ? 0 : Math.max(1, all - query.limit);
-  const foot = found.length > query.limit ? moreText(query, unseen) : await unlookedText(store, query);
+  const foot = found.length > query.limit ? moreText(query, unseen) : await unlookedText(store, query, search_time);
   if (foot === null) return seen;
   return { ...seen, unseen, text: (screen: Screen) => seen.text(screen) + footLine(foot, screen) };
 }
@@ -224,8 +235,9 @@ function moreText({ limit }: JobListQuery, unseen: number): string {
   return `… and ${unseen === 0 ? "" : `${inThousands(unseen)} `}more: --limit ${Math.min(MOST_LISTED, 10 * limit)}`;
 }
 
-async function unlookedText(store: Store, { match }: JobListQuery): Promise<string | null> {
+async function unlookedText(store: Store, { match }: JobListQuery, { ran_out }: SearchTime): Promise<string | null> {
   if (match === undefined) return null;
+  if (ran_out) return `looked for ${formatDuration(SEARCH_MS)} and stopped: older jobs may match too; --json looks on`;
   const all = (await store.counts()).reduce((sum, { count }) => sum + count, 0);
   return all <= MOST_MATCHED ? null : `only the newest ${inThousands(MOST_MATCHED)} jobs were looked through`;
 }
