@@ -53,14 +53,17 @@ export default command({
       if (name !== undefined && sets) {
         const known = await store.setLimit(name, none ? null : { most, rate: rate ?? null });
         if (!known) throw new LeaseError("nothing_matched", `there is no limit ${visible(name)}`);
-        if (none) return 0;
+        if (none) {
+          io.stdout(`${visible(name)} has no limit now\n`);
+          return 0;
+        }
       }
       const uses = (await store.limits()).filter((use) => name === undefined || use.name === name);
       const [use] = uses;
       if (name !== undefined && use === undefined)
         throw new LeaseError("nothing_matched", `there is no limit ${visible(name)}: set it with lease limit NAME N`);
       if (args.json) for (const one of uses) io.stdout(jsonLine(limitJson(one)));
-      else if (!sets) io.stdout(limitsText(uses, screenOf(args.color, io, await store.now())));
+      else io.stdout(limitsText(uses, screenOf(args.color, io, await store.now())));
       if (sets && use !== undefined && use.most !== null && use.running > use.most)
         io.stderr(`lease: ${use.running} run now: the limit takes effect as they end\n`);
       return 0;

@@ -16,7 +16,7 @@ import type { TerminalSize } from "../platform/platform.ts";
 import type { DoneState, Store } from "../store/store.ts";
 import { jobJson, jsonLine } from "../view/json.ts";
 import { commandText, quote, visible, withoutPassword } from "../view/text.ts";
-import { relative } from "../view/time.ts";
+import { sentenceRelative } from "../view/time.ts";
 import { command } from "../cli/command.ts";
 import { section } from "../cli/flags.ts";
 import { isTerminal, withStore, type Io } from "../cli/io.ts";
@@ -35,6 +35,10 @@ export default command({
   meta: { name: "run", description: "Run a job here, or follow the one that runs, and end with its code" },
   args: {
     ...JOB_FLAGS,
+    if_exists: {
+      ...JOB_FLAGS.if_exists,
+      description: "When a live job has the key: follow it, fail, or take its place",
+    },
     retry_on: {
       ...JOB_FLAGS.retry_on,
       description: "Retry after any failure, or only when whoever ran it was lost",
@@ -222,7 +226,7 @@ const OUR_TERMINAL: TerminalSize = {
 function replay(job: Job, wanted: NewJob | null, report: Report): number {
   noteOtherCommand(job, wanted, report);
   const now_ms = systemClock.wall_ms();
-  const ended = relative(isFinished(job.state) ? job.state.finished_at_ms : now_ms, now_ms);
+  const ended = sentenceRelative(isFinished(job.state) ? job.state.finished_at_ms : now_ms, now_ms);
   report("info", `job ${job.id} with key ${job.key} ${job.state.name} ${ended}; its log:`);
   return job.id;
 }

@@ -155,6 +155,8 @@ async function act(store: Store, name: string, action: (typeof ACTIONS)[number],
   else {
     const [queued] = await store.enqueue([jobAt(schedule, now_ms, systemRandom())]);
     print(`${queued?.id}\n`);
+    return 0;
   }
+  print(`${visible(name)} ${action}d\n`);
   return 0;
 }

@@ -240,5 +240,5 @@ function nextSteps({ name, scope, watchdog }: Service): string {
     `${ctl} restart ${workerUnit(name)}      # if it runs already`,
     ...(scope === "user" ? ["loginctl enable-linger      # also while you are not logged in"] : []),
   ];
-  return `lease: now\n${steps.map((step) => `  ${step}\n`).join("")}`;
+  return `lease: written; these start it:\n${steps.map((step) => `  ${step}\n`).join("")}`;
 }

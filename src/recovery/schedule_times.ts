@@ -6,6 +6,7 @@ import type { NextTime, Schedule, ScheduleSettings } from "../core/schedule.ts";
 type Times = Pick<ScheduleSettings, "cron" | "every_ms" | "zone"> & Pick<Schedule, "set_at_ms">;
 
 const FIELDS = ["minute", "hour", "day of the month", "month", "day of the week"];
+const RANGES = ["0-59", "0-23", "1-31", "1-12 or JAN-DEC", "0-7 or SUN-SAT"] as const;
 
 /** Throws what is wrong, with the field; the reader of cron expressions is loaded only where there is one. */
 export async function timesOf({ cron, every_ms, zone, set_at_ms }: Times): Promise<NextTime> {
@@ -43,7 +44,7 @@ function whatIsWrong(parts: readonly string[], read: (text: string) => void): st
     try {
       read(FIELDS.map((_, at) => (at === index ? part : "*")).join(" "));
     } catch {
-      return `has a ${FIELDS[index]} that is none: ${JSON.stringify(part)}`;
+      return `has the ${FIELDS[index]} ${JSON.stringify(part)}: write ${RANGES[index]}, or *, */5, 1-4, 1,15`;
     }
   }
   return "can't be read: write minute, hour, day of the month, month and day of the week";

@@ -7,7 +7,7 @@ import { failureText } from "./reason.ts";
 import { commandText } from "./text.ts";
 import type { Screen } from "./style.ts";
 import { renderPairs, renderTable, type Column } from "./table.ts";
-import { relative } from "./time.ts";
+import { relative, sentenceRelative } from "./time.ts";
 import { slotsOf, workersText, workerState, type WorkerRow } from "./workers.ts";
 
 export interface Overview {
@@ -101,7 +101,7 @@ function recoveryLine({ recovery }: Overview, { now_ms }: Screen): string {
   const rate = recoveryRate(recovery);
   // Rounded down: 100 % means every one.
   const share = rate === null ? "" : ` (${Math.floor(rate * 100)} % saved)`;
-  return `${told.length > 0 ? told.join(", ") : "nothing"}${share}; last ${relative(last_at_ms ?? now_ms, now_ms)}`;
+  return `${told.length > 0 ? told.join(", ") : "nothing"}${share}; last ${sentenceRelative(last_at_ms ?? now_ms, now_ms)}`;
 }
 
 /** Of the jobs whose lease ran out or whose holder died, the part that got another try; null: there was none. */

@@ -4,7 +4,7 @@
  */
 
 import { isFinished, type Job, type Running, type StateName } from "../core/job.ts";
-import { coarse, relative } from "./time.ts";
+import { coarse, relative, sentenceRelative } from "./time.ts";
 
 export interface Parent {
   id: number;
@@ -114,11 +114,12 @@ function positionInLine({ jobs_before, in_line }: ReasonFacts): string | null {
 
 function runningReason(job: Job, state: Running, now_ms: number): string | null {
   if (state.cancel_requested_at_ms !== null) {
-    return `cancel asked ${relative(state.cancel_requested_at_ms, now_ms)}`;
+    return `cancel asked ${sentenceRelative(state.cancel_requested_at_ms, now_ms)}`;
   }
-  if (state.expires_at_ms < now_ms) return `lease ran out ${relative(state.expires_at_ms, now_ms)}, waits for a sweep`;
+  if (state.expires_at_ms < now_ms)
+    return `lease ran out ${sentenceRelative(state.expires_at_ms, now_ms)}, waits for a sweep`;
   const progress = job.progress === null ? null : `${job.progress} %`;
   const told = [progress, job.message].filter((part) => part !== null).join(" ");
   if (told !== "") return told;
-  return job.last_beat_at_ms === null ? null : `beat ${relative(job.last_beat_at_ms, now_ms)}`;
+  return job.last_beat_at_ms === null ? null : `beat ${sentenceRelative(job.last_beat_at_ms, now_ms)}`;
 }

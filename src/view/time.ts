@@ -11,6 +11,12 @@ export function relative(at_ms: number, now_ms: number): string {
   return distance_ms > 0 ? `in ${until(distance_ms)}` : `${coarse(-distance_ms)} ago`;
 }
 
+/** The same in a sentence: "completed just now". */
+export function sentenceRelative(at_ms: number, now_ms: number): string {
+  const text = relative(at_ms, now_ms);
+  return text === "now" ? "just now" : text;
+}
+
 /** To the nearest second, minute, or hour of several days. */
 function until(ms: number): string {
   if (Math.round(ms / 1_000) < 60) return `${Math.round(ms / 1_000)}s`;

@@ -47,7 +47,8 @@ describe("lease limit", () => {
 
   test("that is lowered below what runs says when it takes effect", async () => {
     const p = place();
-    await p.lease("limit", "x", "2");
+    const set = await p.lease("limit", "x", "2");
+    expect(set).toEqual({ ...(await p.lease("limit", "x")), stdout: expect.stringContaining("0 of 2") });
     for (const name of ["a", "b"])
       await p.lease("enqueue", "--limit", "x", "-c", `touch ${name}; until [ -e go ]; do sleep 0.05; done`);
     const worker = p.lease("worker", "-j", "2", "--until-empty");

@@ -92,7 +92,7 @@ onEachEngine("planning work", (newPlace) => {
     });
     const starts = (await list(p)).slice(2).map((job) => [job.started_at, job.finished_at] as [string, string]);
     expect((starts[1] as [string, string])[0] >= (starts[0] as [string, string])[1]).toBe(true);
-    expect((await p.lease("limit", "few", "none")).code).toBe(0);
+    expect((await p.lease("limit", "few", "none")).stdout).toBe("few has no limit now\n");
     expectRefusal(await p.lease("limit", "few", "none"), 1, "there is no limit few");
     expectRefusal(await p.lease("limit", "few", "1", "--rate", "0/1m"), 2, "is not a rate from 1");
   });

@@ -428,7 +428,10 @@ describe("what people ask of a queue", () => {
         [{ after_any: [1] }, "after_any is for one job"],
         [{ at: "2031-01-01T00:00:00Z" }, "at is for one job"],
         [{ key: "k", if_exists: "fail" }, "if_exists is for one job: say it with overlap"],
-        [{ cron: "61 * * * *", every: undefined }, 'cron "61 * * * *" has a minute that is none'],
+        [
+          { cron: "61 * * * *", every: undefined },
+          'cron "61 * * * *" has the minute "61": write 0-59, or *, */5, 1-4, 1,15',
+        ],
       ] as const) {
         const refused = await refusal(() => queue.schedule("x", { every: "1h", input: 1, ...once } as never));
         expect(refused).toEqual(["usage", expect.stringContaining(said)]);

@@ -47,11 +47,11 @@ describe("the times of a schedule", () => {
   });
 
   test.each([
-    ["61 * * * *", 'minute that is none: "61"'],
-    ["* 24 * * *", 'hour that is none: "24"'],
-    ["* * 32 * *", "day of the month that is none"],
-    ["* * * 13 *", 'month that is none: "13"'],
-    ["* * * * 8", "day of the week that is none"],
+    ["61 * * * *", 'has the minute "61": write 0-59'],
+    ["* 24 * * *", 'has the hour "24": write 0-23'],
+    ["* * 32 * *", 'has the day of the month "32": write 1-31'],
+    ["* * * 13 *", 'has the month "13": write 1-12 or JAN-DEC'],
+    ["* * * * 8", 'has the day of the week "8": write 0-7 or SUN-SAT'],
     ["* * * *", "has 4 fields, and five are needed"],
     ["0 0 31 2 *", "never comes"],
     ["", "has 1 fields"],

@@ -30,7 +30,7 @@ export default command({
   operand_values: { completer: "ids", words: LIST_NAMES },
   examples: [
     ["lease inspect", "queues, workers, leases, latest failures"],
-    ["lease inspect 7 9-12", "everything about these jobs: settings, attempts, last lines"],
+    ["lease inspect 7 9-12", "everything about these jobs: why they wait, settings, attempts, last lines"],
     ["lease inspect release-1.4", "a task as a tree: who waits for whom, and which way took longest so far"],
     ["lease inspect jobs --status failed --since 1d", "what failed since yesterday, and why"],
     ["lease inspect jobs --status pending,scheduled,blocked", "what waits, and what for"],
