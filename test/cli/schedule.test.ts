@@ -34,7 +34,7 @@ describe("lease schedule", () => {
     const again = await p.lease("schedule", "nightly", "--every", "2h", "--", "true");
     expect(again.code).toBe(0);
     expect((await p.lease("schedule")).stdout).toMatch(/nightly\s+every 2h\s+in 2h/);
-    const answer = (stdout: string) => ({ code: 0, stdout, stderr: "" });
+    const answer = (text: string) => ({ code: 0, stdout: text, stderr: "" });
     expect(await p.lease("schedule", "nightly", "--pause")).toEqual(answer("nightly paused\n"));
     expect((await p.lease("schedule")).stdout).toContain("paused");
     expect(await p.lease("schedule", "nightly", "--resume")).toEqual(answer("nightly resumed\n"));
