@@ -2,7 +2,7 @@
 
 import process from "node:process";
 import { findConfig, nonEmpty, storeLocation, type Env } from "../config/location.ts";
-import { checkNewJob } from "../core/check_job.ts";
+import { PATH_LIMIT_BYTES, checkNewJob } from "../core/check_job.ts";
 import { draftJob } from "../core/draft.ts";
 import { readDuration } from "../core/duration.ts";
 import { DEFAULT_SETTINGS, type NewJob } from "../core/job.ts";
@@ -37,12 +37,21 @@ export function enqueueQuickly(files: QuickFiles, words: readonly string[], env:
   if (line === null || findConfig(undefined, env, (path) => files.stat(path) !== null) !== null) return null;
   const job = describe(line);
   if (job === null) return null;
-  checkNewJob(job);
+  if (!isPlainlyRight(line, job)) checkNewJob(job);
   const store = storeLocation(line.values["store"] ?? nonEmpty(env["LEASE_STORE"]), env);
   return () => {
     const id = quickEnqueue(files, store, job, Date.now());
     return id === null ? null : `${id}\n`;
   };
+}
+
+/** No text has more than three bytes for each of its units. */
+const SHORT = PATH_LIMIT_BYTES / 3;
+
+/** Where there are no names to check, and nothing can be too long: most lines, and to look closer takes longer than to read them. */
+function isPlainlyRight({ values }: QuickLine, { argv, cwd }: NewJob): boolean {
+  for (const name in values) if (name !== "store") return false;
+  return argv.length > 0 && argv[0] !== "" && argv.length < SHORT && argv.join().length < SHORT && cwd.length < SHORT;
 }
 
 /** Of fewer digits than any bound that there is. */

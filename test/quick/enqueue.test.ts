@@ -106,6 +106,38 @@ describe.if(process.platform === "linux")("the quick enqueue is opt-in", () => {
     expect(row(quick)).toEqual(row(whole));
   });
 
+  test.each([
+    [["completed", "completed"], "pending"],
+    [["completed", "pending"], "blocked"],
+    [["pending", "completed"], "blocked"],
+  ])("behind jobs that are %j it is %s, as by the whole command", async (states, state) => {
+    const stores = [await newStore(), await newStore()] as const;
+    for (const store of stores) {
+      for (const _ of states) enqueueQuickly([`--store=${store}`, "true"]);
+      const database = new Database(store);
+      for (const [index, name] of states.entries())
+        if (name === "completed")
+          database.run("UPDATE jobs SET state = 'completed', finished_at_ms = 1 WHERE id = ?", [index + 1]);
+      database.close();
+    }
+    const line = (store: string) => [`--store=${store}`, "--after", "1,2", "true"];
+    expect(enqueueQuickly(line(stores[0]))).toMatchObject({ text: "3\n" });
+    await wholeCommand(line(stores[1]));
+    expect(row(stores[0])).toMatchObject({ state });
+    expect(row(stores[0])).toEqual(row(stores[1]));
+  });
+
+  test.each([
+    [["", "x"], null],
+    [["true", "x".repeat(2_000_000)], null],
+    [["true", "x".repeat(20_000)], "1\n"],
+  ])("a command that is empty or too long is left to the whole command", async (words, text) => {
+    const store = await newStore();
+    const answer = enqueueQuickly([`--store=${store}`, "--", ...words]);
+    if (text === null) expect(answer).toBeNull();
+    else expect(answer).toMatchObject({ text });
+  });
+
   test("the store may stand before the command, as it may for all", async () => {
     const store = await newStore();
     expect(answerQuickly(["--store", store, "enqueue", "true"], env)).toMatchObject({ text: "1\n" });

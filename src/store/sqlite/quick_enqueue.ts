@@ -69,11 +69,12 @@ export const OURS = `user_version = ${SCHEMA_VERSION} AND application_id = ${APP
   AND ${SCHEMA_TEXT}`;
 export const OF_OURS = "pragma_user_version, pragma_application_id, pragma_synchronous";
 
-const INSERT_IF_OURS = INSERT_JOB.replace("VALUES (", "SELECT ").replace(/\)$/, ` FROM ${OF_OURS} WHERE ${OURS} = ?15`);
+const INSERT_IF_OURS = `${INSERT_JOB.replace("VALUES (", "SELECT ").slice(0, -1)} FROM ${OF_OURS} WHERE ${OURS} = ?15`;
 
 /** Links a job to one that it waits for, unless that is not there or has ended in a way that takes another look. */
 const WAIT_FOR = `INSERT INTO dependencies (job_id, parent_id, kind)
-  SELECT ?1, id, 'success' FROM jobs WHERE id = ?2 AND id <> ?1 AND state NOT IN ('failed', 'cancelled')`;
+  SELECT ?1, id, 'success' FROM jobs WHERE id = ?2 AND id <> ?1 AND state NOT IN ('failed', 'cancelled')
+  RETURNING (SELECT state FROM jobs WHERE id = parent_id) AS state`;
 
 /** Of a blocked job, when there is nothing left that it waits for. */
 export const UNBLOCK = `UPDATE jobs SET state = iif(run_at_ms > ?2, 'scheduled', 'pending')
@@ -92,9 +93,15 @@ export function quickEnqueue(files: QuickFiles, file: string, job: NewJob, now_m
     if (job.after.length === 0) return add();
     return together(database, () => {
       const id = add();
-      if (id === null || job.after.some((parent) => database.prepare(WAIT_FOR).run(id, parent).changes === 0))
-        return null;
-      database.prepare(UNBLOCK).run(id, now_ms);
+      if (id === null) return null;
+      const waitFor = database.prepare(WAIT_FOR);
+      let waits = false;
+      for (const parent of job.after) {
+        const state = waitFor.get(id, parent)?.["state"];
+        if (state === undefined) return null;
+        waits ||= state !== "completed";
+      }
+      if (!waits) database.prepare(UNBLOCK).run(id, now_ms);
       return id;
     });
   });
