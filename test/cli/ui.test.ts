@@ -217,6 +217,34 @@ describe("lease ui", () => {
     expect(await ui.get<object>("/jobs")).toMatchObject({ jobs: [] });
   });
 
+  test("answers an address that is none with what there is, whoever asks and however", async () => {
+    await using ui = await start(newPlace());
+    const error = expect.stringContaining("lease inspect --json");
+    for (const method of ["GET", "POST", "PUT", "DELETE"]) {
+      const response = await fetch(`${ui.url}/api/nope`, { method });
+      expect([method, response.status, await response.json()]).toEqual([method, 404, { error }]);
+    }
+    expect((await fetch(`${ui.url}/api/jobs/cancel`, { method: "POST" })).status).toBe(403);
+    const other = { origin: "http://evil.example", "content-type": "application/json" };
+    expect((await fetch(`${ui.url}/api/jobs/cancel`, { method: "POST", headers: other, body: "{}" })).status).toBe(403);
+  });
+
+  test("takes no more than a job can be, and says so; what is no JSON is told apart from that", async () => {
+    await using ui = await start(newPlace());
+    const headers = { "content-type": "application/json", origin: ui.url };
+    const send = async (body: string | ReadableStream, path = "/jobs") => {
+      const response = await fetch(`${ui.url}/api${path}`, { method: "POST", headers, body });
+      return [response.status, ((await response.json()) as { error: string }).error];
+    };
+    const large = JSON.stringify({ job: { argv: ["cat"], input: "x".repeat(5_000_000) } });
+    const refused = [413, "this is larger than 4 MiB: put it into a file, and let the job read that"];
+    expect(await send(large)).toEqual(refused);
+    expect(await send(new Blob([large]).stream())).toEqual(refused);
+    expect(await send(large, "/login")).toEqual(refused);
+    expect(await send("{")).toEqual([400, "what was sent is not JSON"]);
+    expect(await ui.get<object>("/jobs")).toMatchObject({ jobs: [] });
+  });
+
   test("tells of a store that goes away, and ends", async () => {
     const place = newPlace();
     await place.enqueue("true");

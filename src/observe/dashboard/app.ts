@@ -4,6 +4,8 @@
  */
 
 import { Hono, type Context } from "hono";
+import { bodyLimit } from "hono/body-limit";
+import { createMiddleware } from "hono/factory";
 import type { Clock } from "../../core/clock.ts";
 import { errorText, LeaseError } from "../../core/errors.ts";
 import type { Store } from "../../store/store.ts";
@@ -29,6 +31,8 @@ const MOST_TABS = 500;
 /** A tab that takes nothing in for so long has gone. */
 const MOST_WAITING_BYTES = 8 * 1024 * 1024;
 const PING_EVERY_MS = 15_000;
+/** A job with an input of its largest size, written as JSON. */
+const MOST_SENT_MIB = 4;
 
 export class Dashboard {
   readonly #options: DashboardOptions;
@@ -71,6 +75,7 @@ export class Dashboard {
     app.onError((error, c) => this.#failed(error, c));
     app.notFound((c) => refuse(c, 404, "there is nothing here"));
     app.use(guard.everywhere);
+    app.use("/api/*", smallBody);
     app.post("/api/login", async (c) => {
       const { token = "" } = (await c.req.json().catch(() => ({}))) as { token?: unknown };
       if (guard.login(c, String(token))) return c.json({ ok: true });
@@ -80,17 +85,20 @@ export class Dashboard {
     app.get("/api/live", (c) => this.#follow(c));
     app.route("/api", this.#reads);
     if (!about.read_only) {
-      app.use("/api/*", guard.writers, async (_c, next) => {
-        await next();
-        // Those who look see what was changed at once.
-        this.#reader.forget();
-        this.#live.changed(true);
-      });
-      app.route("/api", changes(store, this.#options));
+      const writes = changes(store, this.#options);
+      for (const { path } of writes.routes) app.post(`/api${path}`, guard.writers, this.#tellLookers);
+      app.route("/api", writes);
     }
-    app.all("/api/*", (c) => refuse(c, 404, "there is nothing here"));
+    app.all("/api/*", nothingHere);
     pages(app, files);
   }
+
+  /** Those who look see what was changed at once. */
+  readonly #tellLookers = createMiddleware(async (_c, next) => {
+    await next();
+    this.#reader.forget();
+    this.#live.changed(true);
+  });
 
   async #look(path: string): Promise<Answer> {
     await this.#reader.now_ms();
@@ -158,6 +166,17 @@ export class Dashboard {
     this.#options.trouble(`${c.req.method} ${c.req.path}: ${errorText(error)}`);
     return c.json({ error: known ? error.message : "something went wrong here; lease ui has said what" }, 503);
   }
+}
+
+const smallBody = bodyLimit({
+  maxSize: MOST_SENT_MIB * 1024 * 1024,
+  onError: (c) =>
+    refuse(c, 413, `this is larger than ${MOST_SENT_MIB} MiB: put it into a file, and let the job read that`),
+});
+
+function nothingHere(c: Context): Response {
+  const instead = "programs ask lease inspect --json, lease metrics or the library";
+  return refuse(c, 404, `there is no ${c.req.method} ${c.req.path} here: it is for the pages of lease ui; ${instead}`);
 }
 
 /** Any page's address is answered with the same document, which looks at the address itself. */

@@ -43,9 +43,19 @@ const NEW_JOB = v.object({
 /** A job as a page describes it; what is left out is as in `like`. */
 type ReadJob = (json: string, like: NewJob | null) => NewJob;
 
+async function jsonOf(c: Context): Promise<unknown> {
+  try {
+    return await c.req.json();
+  } catch (error) {
+    // What was too large is said by whoever counted it.
+    if (!(error instanceof SyntaxError)) throw error;
+    throw new LeaseError("usage", "what was sent is not JSON");
+  }
+}
+
 /** What was sent, checked. */
 async function sent<T>(c: Context, schema: v.GenericSchema<unknown, T>): Promise<T> {
-  const checked = v.safeParse(schema, await c.req.json().catch(() => null));
+  const checked = v.safeParse(schema, await jsonOf(c));
   if (checked.success) return checked.output;
   throw new LeaseError("usage", `what was sent is not understood: ${checked.issues[0].message}`);
 }

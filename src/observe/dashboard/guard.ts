@@ -52,7 +52,7 @@ export function isAddress(name: string): boolean {
   return /^\d{1,3}(?:\.\d{1,3}){3}$/.test(name) || name.includes(":");
 }
 
-export const refuse = (c: Context, status: 400 | 401 | 403 | 404 | 409 | 421 | 503, error: string) =>
+export const refuse = (c: Context, status: 400 | 401 | 403 | 404 | 409 | 413 | 421 | 503, error: string) =>
   c.json({ error }, status);
 
 export class Guard {
