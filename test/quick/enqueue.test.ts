@@ -111,8 +111,8 @@ describe.if(process.platform === "linux")("the quick enqueue is opt-in", () => {
     [["completed", "pending"], "blocked"],
     [["pending", "completed"], "blocked"],
   ])("behind jobs that are %j it is %s, as by the whole command", async (states, state) => {
-    const stores = [await newStore(), await newStore()] as const;
-    for (const store of stores) {
+    const twins = [await newStore(), await newStore()] as const;
+    for (const store of twins) {
       for (const _ of states) enqueueQuickly([`--store=${store}`, "true"]);
       const database = new Database(store);
       for (const [index, name] of states.entries())
@@ -120,11 +120,11 @@ describe.if(process.platform === "linux")("the quick enqueue is opt-in", () => {
           database.run("UPDATE jobs SET state = 'completed', finished_at_ms = 1 WHERE id = ?", [index + 1]);
       database.close();
     }
-    const line = (store: string) => [`--store=${store}`, "--after", "1,2", "true"];
-    expect(enqueueQuickly(line(stores[0]))).toMatchObject({ text: "3\n" });
-    await wholeCommand(line(stores[1]));
-    expect(row(stores[0])).toMatchObject({ state });
-    expect(row(stores[0])).toEqual(row(stores[1]));
+    const behindBoth = (store: string) => [`--store=${store}`, "--after", "1,2", "true"];
+    expect(enqueueQuickly(behindBoth(twins[0]))).toMatchObject({ text: "3\n" });
+    await wholeCommand(behindBoth(twins[1]));
+    expect(row(twins[0])).toMatchObject({ state });
+    expect(row(twins[0])).toEqual(row(twins[1]));
   });
 
   test.each([
