@@ -205,11 +205,23 @@ describe("for everybody", () => {
     });
   }
 
-  test("a phone shows every page without scrolling sideways", async ({ open }) => {
+  test("a phone shows every page without scrolling sideways, and cuts no button off", async ({ site, open }) => {
+    await site.run(["enqueue", "-q", "monthly-reports", "--", "true"]);
+    await site.run(["pause", "monthly-reports"]);
+    await site.run(["schedule", "nightly-backup", "--every", "10h", "--", "true"]);
     for (const path of ["/", "/jobs", "/queues", "/schedules", "/workers", "/failures"]) {
       const page = await open(path, { viewport: { width: 360, height: 740 } });
       await page.locator("main .panel").first().waitFor();
       expect(await page.evaluate("document.documentElement.scrollWidth")).toBeLessThanOrEqual(360);
+      for (const shown of await page.locator("main td button:visible, nav [aria-current]").all()) {
+        const { x = 0, width = Infinity } = (await shown.boundingBox()) ?? {};
+        expect([path, await shown.textContent(), x >= 0, x + width <= 360]).toEqual([
+          path,
+          expect.any(String),
+          true,
+          true,
+        ]);
+      }
     }
   });
 });

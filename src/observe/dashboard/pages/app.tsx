@@ -87,6 +87,11 @@ const LINKS = { live: "live", connecting: "connecting", lost: "connection lost, 
 function Head({ place, about, help }: { place: Place; about: AboutBody; help: () => void }) {
   const link = useLink();
   const [theme, setTheme] = useState(themeName());
+  const nav = useRef<HTMLElement>(null);
+  // On a phone there are more pages than fit: the one that is open is in sight.
+  useEffect(() => {
+    nav.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [place.path]);
   return (
     <header class="top">
       <a class="brand" href="/" aria-label="lease, overview">
@@ -96,7 +101,7 @@ function Head({ place, about, help }: { place: Place; about: AboutBody; help: ()
         </svg>
         lease
       </a>
-      <nav aria-label="Pages">
+      <nav ref={nav} aria-label="Pages">
         {PAGES.map(([path, title]) => (
           <a key={path} href={path} aria-current={isNow(place.path, path) ? "page" : undefined}>
             {title}

@@ -71,9 +71,11 @@ function Row({ row, limited }: { row: QueueBody; limited: () => void }) {
       <td class="right">
         {may_change ? (
           <span class="buttons">
-            <Button act={limited} label={`limit queue ${row.queue}`}>
-              Limit
-            </Button>
+            <span class="wide-only">
+              <Button act={limited} label={`limit queue ${row.queue}`}>
+                Limit
+              </Button>
+            </span>
             <Button act={turn} label={`${verb} queue ${row.queue}`}>
               {row.paused ? "Resume" : "Pause"}
             </Button>
