@@ -104,13 +104,13 @@ function kill(identity: ProcessIdentity): void {
 
 /**
  * Removes what a worker that is proven dead had made for itself: its folder for temporary files, and its control groups
- * but for those of daemons that its jobs left behind.
+ * but for those of daemons that its jobs left behind. And those of other dead workers: the stores of some are gone, and
+ * each that stays is looked into by every sweep until the machine is restarted.
  */
 export function removeBelongings(store_url: string, worker_id: string): void {
   for (const folder of scratchFolders(store_url, worker_id)) removeScratch(folder);
-  for (const folder of cgroupFolders(FOLDER_PREFIX + worker_id)) {
-    const owner = ownerOf(basename(folder));
-    if (owner?.worker_id !== worker_id || !owner.dead) continue;
+  for (const folder of cgroupFolders(FOLDER_PREFIX)) {
+    if (ownerOf(basename(folder))?.dead !== true) continue;
     for (const cgroup of cgroupsIn(folder)) if (!isPopulated(cgroup)) removeCgroup(cgroup);
     if (cgroupsIn(folder).length === 0) removeCgroup(folder);
   }

@@ -186,6 +186,7 @@ export class Fences {
 
   #cgroupFence(folder: string, path: string): Fence {
     let released = false;
+    let emptied = false;
     const population = this.#populations.get(path) ?? new Population(path);
     this.#populations.set(path, population);
     return {
@@ -201,7 +202,11 @@ export class Fences {
         return now_ms - before_ms;
       },
       survivors: () => cgroupMembers(path),
-      lives: () => !released && population.isPopulated(),
+      lives() {
+        const populated = !released && population.isPopulated();
+        emptied = !populated;
+        return populated;
+      },
       ask(leader) {
         if (released) return;
         askToEnd(leader);
@@ -215,8 +220,8 @@ export class Fences {
       },
       release: ({ killed }) => {
         released = true;
-        // Some kernels kill whatever is born in a group that was killed as a whole before.
-        if (killed || population.isPopulated()) this.#retire(path);
+        // Some kernels kill whatever is born in a group that was killed as a whole before. Nothing is born in an empty one.
+        if (killed || (!emptied && population.isPopulated())) this.#retire(path);
         else this.#free.push(path);
       },
     };

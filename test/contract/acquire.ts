@@ -37,6 +37,13 @@ export function acquireContract(test: StoreTest): void {
       expect([...(job.input ?? [])]).toEqual([...input]);
     });
 
+    test("hands over to each of many in one call its own input, or none", async (s) => {
+      const bytes = (n: number) => (n % 3 === 0 ? null : new Uint8Array([n]));
+      for (let n = 0; n < 20; n++) await s.enqueue({ input: bytes(n) });
+      const grants = await s.acquire({ queues: ["default"], count: 20 });
+      expect(grants.map(({ job }) => job.input)).toEqual(Array.from({ length: 20 }, (_, n) => bytes(n)));
+    });
+
     test("opens an attempt by this worker on this host", async (s) => {
       const { job } = await s.granted({}, { holder: "w7", host: "ci-3", lease_ms: 30_000 });
       const { started_at_ms, ...attempt } = only(await s.store.attempts(job.id));

@@ -1,9 +1,11 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { cgroupFolders, hasCgroups } from "../../src/platform/cgroup.ts";
 import { systemClock } from "../../src/platform/clock.ts";
 import { identify } from "../../src/platform/machine.ts";
-import { killLeftovers, LeftoverSearch, type Cleared } from "../../src/recovery/leftovers.ts";
+import { killLeftovers, LeftoverSearch, removeBelongings, type Cleared } from "../../src/recovery/leftovers.ts";
 import { groupLives } from "../../src/runner/group.ts";
 import { eventually } from "../runner/fixture.ts";
 
@@ -114,5 +116,32 @@ describe("what is left of an attempt", () => {
 
   test("is nothing where nothing is left", async () => {
     expect(await kill({ job: 7, before_token: 2, process: null })).toMatchObject({ killed: 0, survivors: [] });
+  });
+});
+
+const possible = hasCgroups();
+if (!possible)
+  console.warn("SKIPPED: what a dead worker made of control groups is not looked for: there are none here");
+
+describe.if(possible)("control groups that nothing lives in", () => {
+  const fence = join(import.meta.dir, "../../src/runner/fence.ts");
+  /** Of a worker that dies without a word when its standard input ends. */
+  function worker(id: string) {
+    const program = `const { Fences } = await import(${JSON.stringify(fence)});
+      console.log(new Fences(${JSON.stringify(id)}, () => "gone").take({ memory_bytes: null, pids: null, cpus: null }).cgroup);
+      await new Response(Bun.stdin.stream()).text();
+      process.kill(process.pid, "SIGKILL");`;
+    return Bun.spawn([process.execPath, "-e", program], { stdin: "pipe", stdout: "pipe", stderr: "inherit" });
+  }
+
+  test("go with a worker that died, also one of a store that nobody sweeps any more; not before", async () => {
+    const child = worker("of-no-store");
+    await child.stdout.getReader().read();
+    removeBelongings(STORE, "another");
+    expect(cgroupFolders("lease-of-no-store")).toHaveLength(1);
+    await child.stdin.end();
+    await child.exited;
+    removeBelongings(STORE, "another");
+    expect(cgroupFolders("lease-of-no-store")).toEqual([]);
   });
 });

@@ -250,15 +250,22 @@ export function* readyQueues(db: Database): Generator<string> {
 /** Of rows that were granted, but for jobs that turn out to be damaged: these have ended. */
 function toGrants(db: Database, rows: readonly SqlRow[], request: Acquirer, now_ms: number): Grant[] {
   beginAttempts(db, rows, request, now_ms);
+  const inputs = rows.length > FEW ? inputsOf(db, rows) : null;
   const grants: Grant[] = [];
   for (const row of rows) {
     const id = row["id"] as number;
-    row["input"] = db.sql(SQL.inputOf).get(id)?.["data"] ?? null;
+    row["input"] = (inputs === null ? db.sql(SQL.inputOf).get(id)?.["data"] : inputs.get(id)) ?? null;
     const job = toJob(row);
     if (job.damaged === undefined) grants.push(toGrant(db, row, job, request, now_ms));
     else settle(db, [setAside(job, now_ms)]);
   }
   return grants;
+}
+
+/** By job; most have none. */
+function inputsOf(db: Database, rows: readonly SqlRow[]): ReadonlyMap<unknown, SqlRow[string]> {
+  const found = db.sql(SQL.inputsOf).all(JSON.stringify(rows.map(({ id }) => id)));
+  return new Map(found.map(({ job_id, data = null }) => [job_id, data]));
 }
 
 function beginAttempts(db: Database, rows: readonly SqlRow[], { holder, host }: Acquirer, now_ms: number): void {

@@ -68,17 +68,22 @@ function endTogether(db: Database, requests: readonly SettleRequest[], now_ms: n
   return true;
 }
 
-/** Of functions there is nothing to note but that they ended. */
+/** In two lots: of functions there is nothing to note but that they ended, and few columns to write for each. */
 function endAttempts(db: Database, requests: readonly SettleRequest[], now_ms: number): void {
-  const rows: unknown[] = [];
-  for (const request of requests) {
-    const { id, token, process, change } = request;
+  const functions: unknown[] = [];
+  const programs: unknown[] = [];
+  for (const { id, token, process, change } of requests) {
     const { exit_code, signal, last_line, beats, fence = null, cpu_ms = null, memory_bytes = null } = change.ended;
-    if (process === null && fence === null && cpu_ms === null && memory_bytes === null && signal === null) {
-      rows.push([id, token, exit_code, last_line, beats]);
-    } else endAttempt(db, request, change.ended, now_ms);
+    const row = [id, token, exit_code, last_line, beats];
+    const is_function = process === null && fence === null && cpu_ms === null && memory_bytes === null;
+    if (is_function && signal === null) functions.push(row);
+    else {
+      const { boot_id = null, pid = null, pid_started = null } = process ?? {};
+      programs.push([...row, signal, boot_id, pid, pid_started, fence, cpu_ms, memory_bytes]);
+    }
   }
-  if (rows.length > 0) db.sql(SQL.completeAttempts).run(JSON.stringify(rows), now_ms);
+  if (functions.length > 0) db.sql(SQL.completeAttempts).run(JSON.stringify(functions), now_ms);
+  if (programs.length > 0) db.sql(SQL.completePrograms).run(JSON.stringify(programs), now_ms);
 }
 
 function endJob(db: Database, request: SettleRequest, now_ms: number): boolean {

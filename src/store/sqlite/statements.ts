@@ -121,6 +121,7 @@ export const SQL = {
   atGate: "SELECT queue, gate FROM jobs WHERE id = ?1 AND state = 'pending'",
   nextQueue: "SELECT min(queue) AS queue FROM jobs WHERE state = 'pending' AND queue > ?1",
   inputOf: "SELECT data FROM inputs WHERE job_id = ?1",
+  inputsOf: "SELECT job_id, data FROM inputs WHERE job_id IN (SELECT value FROM json_each(?1))",
   insertAttempt: `${BEGIN_ATTEMPT} VALUES (?1, ?2, ?3, ?4, ?5, ?6) ${BEGUN_BEFORE}`,
   // [id, token, lease] of each.
   insertAttempts: `${BEGIN_ATTEMPT} SELECT value ->> 0, value ->> 1, ?2, ?3, ?4, value ->> 2 FROM json_each(?1)
@@ -147,6 +148,12 @@ export const SQL = {
   completeAttempts: `UPDATE attempts SET ended_at_ms = ?2, cause = 'success', exit_code = r.value ->> 2, signal = NULL,
     error = NULL, last_line = coalesce(r.value ->> 3, last_line), beats = max(beats, r.value ->> 4), cpu_ms = NULL,
     memory_bytes = NULL
+    FROM json_each(?1) AS r WHERE job_id = r.value ->> 0 AND attempt = r.value ->> 1`,
+  completePrograms: `UPDATE attempts SET ended_at_ms = ?2, cause = 'success', exit_code = r.value ->> 2,
+    signal = r.value ->> 5, error = NULL, last_line = coalesce(r.value ->> 3, last_line),
+    beats = max(beats, r.value ->> 4), boot_id = coalesce(boot_id, r.value ->> 6), pid = coalesce(pid, r.value ->> 7),
+    pid_started = coalesce(pid_started, r.value ->> 8), fence = coalesce(r.value ->> 9, fence),
+    cpu_ms = r.value ->> 10, memory_bytes = r.value ->> 11
     FROM json_each(?1) AS r WHERE job_id = r.value ->> 0 AND attempt = r.value ->> 1`,
   parentsAmong: `SELECT r.value ->> 0 AS id FROM json_each(?1) AS r
     WHERE EXISTS (SELECT 1 FROM dependencies WHERE parent_id = r.value ->> 0)`,
