@@ -10,7 +10,8 @@ import type { Glance, Store } from "../../store/store.ts";
 const RATE = 4;
 /** A page that is opened may ask all it needs at once; what it takes, the next ones wait for. */
 const BURST = 12;
-const DEBT = 10;
+/** More than any page asks, or each look at that one would be for less than it costs; what many that open ask is given. */
+const DEBT = 20;
 
 export class Budget {
   readonly #clock: Clock;
@@ -31,7 +32,7 @@ export class Budget {
 
   /** Resolves when there is something left; for whoever has time. */
   async room(): Promise<void> {
-    while (this.#now() < 1) await sleep(this.#clock, ((1 - this.#left) * 1_000) / RATE);
+    while (this.#now() < 1) await sleep(this.#clock, Math.ceil(((1 - this.#left) * 1_000) / RATE));
   }
 
   #now(): number {

@@ -107,6 +107,18 @@ describe("many tabs", () => {
     expect(s.budget.asked - before).toBeLessThanOrEqual(60 * 5);
     expect(new Set(s.looks).size).toBe(41);
   });
+
+  test("or one whose page takes more questions than there may be at once", async () => {
+    const s = stage(undefined, 18);
+    s.follow("/overview");
+    await s.clock.advance(10_000);
+    const before = s.budget.asked;
+    for (let n = 0; n < 600; n++) {
+      s.change();
+      await s.clock.advance(100);
+    }
+    expect((s.budget.asked - before) / 60).toBeWithin(3, 5);
+  });
 });
 
 describe("a log", () => {
