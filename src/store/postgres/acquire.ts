@@ -12,7 +12,18 @@ import { FULL, GATES, isOpenGate, namesIn, needsNothing } from "./limits.ts";
 import { isPaused } from "./pause.ts";
 import { byId, perRow } from "./session/arrays.ts";
 import type { Connection, Param } from "./session/session.ts";
-import { CLOCK, FRESH, COMMAND_KINDS, SQL, TURNS, WITHOUT_COMMAND, readyQueues } from "./statements.ts";
+import { UNIQUE_VIOLATION, codeOf } from "./failure.ts";
+import {
+  CLOCK,
+  COMMAND_KINDS,
+  FRESH,
+  SQL,
+  TURNS,
+  USUAL,
+  WITHOUT_COMMAND,
+  readyQueues,
+  reopening,
+} from "./statements.ts";
 
 /** Due jobs that are promoted in one commit: few enough that a beat never waits long behind it. */
 export const PROMOTE_LIMIT = 5_000;
@@ -57,7 +68,11 @@ export async function acquire(
     if (acquired.grants.length + acquired.damaged.length > 0) return acquired;
   }
   const [statement, own] = variant(request);
-  const rows = await db.query(statement, [...paramsOf(request, more), ...own]);
+  const params = [...paramsOf(request, more), ...own];
+  const rows = await db.query(statement, params).catch((error: unknown) => {
+    if (codeOf(error) !== UNIQUE_VIOLATION || statement === SQL.acquireOne) throw error;
+    return db.query(reopening(statement), params);
+  });
   const [{ due = null, bounded = null } = {}] = rows as Record<string, unknown>[];
   return due === true ? "due" : bounded === true ? "bounded" : toGrants(db, rows, request);
 }
@@ -94,10 +109,19 @@ function variant(request: AcquireRequest): [statement: string, params: Param[]] 
   return task === null ? [turns.named, [names]] : [turns.namedTask, [names, task]];
 }
 
+const USUALLY = Object.entries(USUAL);
+
+/** What was left out of the answer. */
+function fillIn(row: SqlRow): void {
+  for (const [name, usual] of USUALLY) row[name] ??= usual;
+}
+
 async function toGrants(db: Connection, rows: readonly SqlRow[], request: AcquireRequest): Promise<Acquired> {
   const { queues, holder, host } = request;
   const turn = (row: SqlRow) => (queues === null ? 0 : queues.indexOf(row["queue"] as string));
-  const granted = rows.filter(({ id }) => id !== null).toSorted((a, b) => turn(a) - turn(b) || byTurn(a, b));
+  const granted = rows.filter(({ id }) => id !== null);
+  for (const row of granted) fillIn(row);
+  granted.sort((a, b) => turn(a) - turn(b) || byTurn(a, b));
   const again = granted.filter(({ token }) => (token as number) > 1);
   const before = byId(again.length === 0 ? [] : await SQL.earlier.run(db, again, host));
   const grants: Grant[] = [];

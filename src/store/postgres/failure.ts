@@ -21,6 +21,7 @@ const OUTDATED = codes("0A000 26000");
 
 export const NO_RIGHT = "42501";
 export const READ_ONLY = "25006";
+export const UNIQUE_VIOLATION = "23505";
 export const UNDEFINED_TABLE = "42P01";
 export const UNDEFINED_SCHEMA = "3F000";
 

@@ -130,7 +130,11 @@ export function groupedVerbs(session: Session, clock: Clock, random: Random, sen
   const extensions = new GroupCommit<TimedExtend, ExtendAnswer>((all) =>
     inRounds(all, (round) => quick((db) => extend(db, round, clock.mono_ms()))),
   );
-  const settles = new GroupCommit<SettleRequest, SettleAnswer>((all) => settle(ends, all));
+  const settles = new GroupCommit<SettleRequest, SettleAnswer>(async (all) => {
+    const answers = await settle(ends, all);
+    send(all.some(({ change }) => change.state.name === "pending") ? "urgent" : "other");
+    return answers;
+  });
   const notes = new GroupCommit<ProcessNote, void>((all) => quick((db) => noteProcess(db, all)));
   const prints = new GroupCommit<LogWrite, void>((all) => quick((db) => appendLogs(db, all)));
   const store_clock = readings(quick, clock);
@@ -152,9 +156,7 @@ export function groupedVerbs(session: Session, clock: Clock, random: Random, sen
     async settle(requests, { within_ms } = { within_ms: 0 }) {
       const printed = requests.flatMap(({ id }) => printing.get(id) ?? []);
       if (printed.length > 0) await Promise.all(printed);
-      const answers = await settles.ask(requests, within_ms);
-      send(requests.some(({ change }) => change.state.name === "pending") ? "urgent" : "other");
-      return answers;
+      return settles.ask(requests, within_ms);
     },
     noteProcess: async (requests) => void (await notes.ask(requests)),
     async appendLogs(requests) {

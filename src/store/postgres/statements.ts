@@ -4,6 +4,7 @@
  * clock is read once in each, and `lease.` stands for the store's schema.
  */
 
+import { DEFAULT_SETTINGS } from "../../core/job.ts";
 import { UNLEARNED_LEASE_MS } from "../../core/learning.ts";
 import { SHAPES } from "../copy/transfer.ts";
 import { LONGEST_LEASE_MS, MOST_GRANTS } from "../shared/columns.ts";
@@ -73,7 +74,8 @@ const THIS_MINUTE = `clock.ms / ${MINUTE_MS} * ${MINUTE_MS}`;
 const ENDED = (recovered: boolean) => `took AS MATERIALIZED (
     SELECT queue, state, retries, end_cause, token, ${THIS_MINUTE} AS at_ms, ${elapsed("started_at_ms", "clock.ms")} AS run_ms,
       -- As it was before this statement: a retry has another time.
-      ${elapsed("(SELECT run_at_ms FROM lease.jobs WHERE jobs.id = ended.id)", "started_at_ms")} AS wait_ms FROM ended, clock
+      ${elapsed("coalesce(kept_run_at_ms, (SELECT run_at_ms FROM lease.jobs WHERE jobs.id = ended.id))", "started_at_ms")} AS wait_ms
+    FROM ended, clock
   ), tallied AS (
     INSERT INTO lease.deltas (kind, recovered, queue, state, retries, cause, class, at_ms, count, sum_ms, max_ms)
     SELECT 'end', ${recovered}, queue, state, retries, end_cause, ${sizeClass("run_ms")} AS class, at_ms, count(*),
@@ -129,11 +131,32 @@ const NONE = {
   cancel_told_at_ms: null,
 };
 export const FRESH = { state: "running", ...NONE };
+/** What most of them have is not sent either, nor read: null stands for it, which these columns never are. */
+export const USUAL = { priority: 0, token: 1, failures: 0, retries: DEFAULT_SETTINGS.retries, argv: "[]", gate: "" };
 const KNOWN = new Set(["holder", "last_beat_at_ms", ...Object.keys(FRESH)]);
-const GRANT_COLUMNS = JOB_COLUMNS.filter((column) => !KNOWN.has(column));
+const GRANT_COLUMNS = JOB_COLUMNS.filter((column) => !KNOWN.has(column)).map((column) => {
+  const usual = (USUAL as Readonly<Record<string, string | number>>)[column];
+  if (usual === undefined) return `granted.${column}`;
+  return `nullif(granted.${column}, ${typeof usual === "number" ? usual : `'${usual}'`}) AS ${column}`;
+});
 
-const answer = `SELECT due.found AS due, due.bounded, ${GRANT_COLUMNS.map((column) => `granted.${column}`).join(", ")},
+const answer = `SELECT nullif(due.found, FALSE) AS due, nullif(due.bounded, FALSE) AS bounded, ${GRANT_COLUMNS.join(", ")},
   ${inputOf("granted")} FROM due LEFT JOIN granted ON TRUE`;
+
+const OPEN_ATTEMPTS = `INSERT INTO lease.attempts (job_id, attempt, worker, host, started_at_ms, lease_ms, request)
+    SELECT id, token, $1, $2, started_at_ms, expires_at_ms - started_at_ms, $5::bigint FROM granted`;
+
+/**
+ * An acquire that takes it well when an attempt is there already that it grants only now, as may be in a damaged store. To
+ * look for these takes longer, so that most find out by failing; not within a transaction, which would not survive it.
+ */
+export const reopening = (acquire: string): string =>
+  acquire.replace(
+    OPEN_ATTEMPTS,
+    () => `${OPEN_ATTEMPTS}
+    ON CONFLICT (job_id, attempt) DO UPDATE SET worker = excluded.worker, host = excluded.host, request = excluded.request,
+      started_at_ms = excluded.started_at_ms, lease_ms = excluded.lease_ms, ended_at_ms = NULL, cause = NULL`,
+  );
 
 const acquire = (picked: string, { more = "", bounded = BOUNDED, held = "" } = {}) => `WITH RECURSIVE ${CLOCK},
   ${GATES}, ${FULL}, due AS MATERIALIZED (
@@ -146,12 +169,7 @@ const acquire = (picked: string, { more = "", bounded = BOUNDED, held = "" } = {
       last_beat_at_ms = clock.ms, expires_at_ms = clock.ms + ${GRANTED_MS}, beats = 0, extensions = 0, progress = NULL, message = NULL,
       reason = NULL ${held}
     FROM clock WHERE jobs.id = ANY (ARRAY(SELECT id FROM picked)) RETURNING jobs.*
-  ), opened AS (
-    INSERT INTO lease.attempts (job_id, attempt, worker, host, started_at_ms, lease_ms, request)
-    SELECT id, token, $1, $2, started_at_ms, expires_at_ms - started_at_ms, $5::bigint FROM granted
-    ON CONFLICT (job_id, attempt) DO UPDATE SET worker = excluded.worker, host = excluded.host, request = excluded.request,
-      started_at_ms = excluded.started_at_ms, lease_ms = excluded.lease_ms, ended_at_ms = NULL, cause = NULL
-  ) ${answer}`;
+  ), opened AS (${OPEN_ATTEMPTS}) ${answer}`;
 
 const NAMED = (task: string, kind: Kind) => `SELECT picked.id FROM due, (
     SELECT name FROM unnest($8::text[]) AS asked (name)
@@ -182,7 +200,8 @@ const settle = (fence: string, recovered: boolean) => `WITH ${CLOCK}, asked AS M
     RETURNING asked.n, jobs.id, jobs.task, jobs.awaited, asked.token, asked.end_cause, asked.end_exit_code, asked.signal,
       asked.end_error, asked.last_line, greatest(asked.beats, jobs.beats) AS beats, jobs.extensions, asked.boot_id, asked.pid,
       asked.pid_started, asked.fence, asked.cpu_ms, asked.memory_bytes, asked.audit, jobs.queue, asked.state, jobs.started_at_ms,
-      CASE WHEN asked.finished_at_ms IS NULL THEN 1 ELSE asked.token - 1 END AS retries
+      CASE WHEN asked.finished_at_ms IS NULL THEN 1 ELSE asked.token - 1 END AS retries,
+      CASE WHEN asked.run_at_ms IS NULL THEN jobs.run_at_ms END AS kept_run_at_ms
   ), ${ENDED(recovered)}, closed AS (
     UPDATE lease.attempts SET ended_at_ms = clock.ms, cause = ended.end_cause, exit_code = ended.end_exit_code,
       signal = ended.signal, error = ended.end_error, last_line = coalesce(ended.last_line, attempts.last_line),
@@ -257,21 +276,25 @@ const statementsOf = (kind: Kind) => ({
 export const TURNS = { all: statementsOf("all"), commands: statementsOf("commands") } as const;
 
 export const SQL = {
-  acquireOne: acquire(
-    `SELECT id FROM lease.jobs, due WHERE id = $8 AND state = 'pending' AND NOT due.found AND NOT due.bounded
+  acquireOne: reopening(
+    acquire(
+      `SELECT id FROM lease.jobs, due WHERE id = $8 AND state = 'pending' AND NOT due.found AND NOT due.bounded
       LIMIT $4 FOR UPDATE OF jobs`,
-    {
-      bounded: `EXISTS (SELECT 1 FROM lease.jobs
+      {
+        bounded: `EXISTS (SELECT 1 FROM lease.jobs
         WHERE id = $8 AND state = 'pending' AND (gate <> '' OR ${isLimit("jobs.queue")}) AND $7::text[] IS NOT NULL)`,
-    },
+      },
+    ),
   ),
   /** Those that were picked under the lock, with what each is given. */
-  acquirePicked: acquire(
-    "SELECT id FROM lease.jobs WHERE id = ANY ($8::bigint[]) AND state = 'pending' LIMIT $4 FOR UPDATE SKIP LOCKED",
-    {
-      bounded: "$7::text[] IS NULL",
-      held: ", held = (SELECT given.held FROM unnest($8::bigint[], $9::text[]) AS given (id, held) WHERE given.id = jobs.id)",
-    },
+  acquirePicked: reopening(
+    acquire(
+      "SELECT id FROM lease.jobs WHERE id = ANY ($8::bigint[]) AND state = 'pending' LIMIT $4 FOR UPDATE SKIP LOCKED",
+      {
+        bounded: "$7::text[] IS NULL",
+        held: ", held = (SELECT given.held FROM unnest($8::bigint[], $9::text[]) AS given (id, held) WHERE given.id = jobs.id)",
+      },
+    ),
   ),
   /** What an acquire was given whose answer was lost. $1 holder, $2 request. */
   acquired: `WITH due AS (SELECT FALSE AS found, FALSE AS bounded), granted AS (

@@ -73,9 +73,9 @@ export class Link implements Connection {
     this.#client = this.#newClient();
   }
 
-  /** Something has been asked and is not answered yet. */
-  get busy(): boolean {
-    return this.#waiting > 0;
+  /** How much has been asked that is not answered yet. */
+  get waiting(): number {
+    return this.#waiting;
   }
 
   /** As the server says at the start of the session; empty before the first answer. */

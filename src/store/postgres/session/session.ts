@@ -1,6 +1,6 @@
 /**
  * The way to the database: two links, and calls that are made again while it can't be reached. What holders write in a
- * hurry goes by whichever link is free, everything else by the first, so that a command needs one connection and no beat
+ * hurry goes by the link that less is asked of, everything else by the first, so that a command needs one connection and no beat
  * waits behind a long read.
  */
 
@@ -134,8 +134,8 @@ export class Session {
   }
 
   #pick(quick: boolean): Link {
-    if (!quick || !this.#first.busy) return this.#first;
+    if (!quick || this.#first.waiting === 0) return this.#first;
     this.#second ??= this.link();
-    return this.#second;
+    return this.#second.waiting <= this.#first.waiting ? this.#second : this.#first;
   }
 }
