@@ -54,6 +54,7 @@ export class Heartbeat {
   #record(at_ms: number, count: number): void {
     this.#last_beat_ms = at_ms;
     this.#beats += count;
+    if (this.#callbacks.length === 0) return;
     // A copy, because a callback may remove itself.
     for (const callback of this.#callbacks.slice()) {
       try {

@@ -162,9 +162,10 @@ export class LeaseManager {
     const { job } = lease;
     assert(job.state.name === "running", "a granted job runs");
     const cancel_requested_at_ms = asked ? now_ms : null;
-    const state = { ...job.state, cancel_requested_at_ms };
+    const as_known = job.state.cancel_requested_at_ms === cancel_requested_at_ms;
+    const subject = as_known ? job : { ...job, state: { ...job.state, cancel_requested_at_ms } };
     const event = { type: "settle", token: lease.token, end } as const;
-    const change = transition({ ...job, state }, event, { now_ms, random: this.#options.random });
+    const change = transition(subject, event, { now_ms, random: this.#options.random });
     assert(!isRefusal(change), "a running job can be settled");
     return change;
   }

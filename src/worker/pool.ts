@@ -330,6 +330,7 @@ export class WorkerPool {
   }
 
   #scale(): void {
+    if (!this.#slots.scales) return;
     const adjusted = this.#slots.adjust(this.#running.size).then((more) => {
       if (more !== 0) this.#registration.refresh();
       if (more > 0) this.#fill();

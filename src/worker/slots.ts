@@ -36,6 +36,11 @@ export class Slots {
     this.#idle_since_ms = options.clock.mono_ms();
   }
 
+  /** Their number follows the work. */
+  get scales(): boolean {
+    return this.#scaling !== null;
+  }
+
   get total(): number {
     return this.#total;
   }

@@ -86,7 +86,7 @@ export async function acquireBounded(db: Connection, request: AcquireRequest, mo
   const picks = await pickBounded(db, request);
   if (picks.length === 0) return { grants: [], damaged: [] };
   const params = [...paramsOf(request, { ...more, due_first: false }), ...pickedParams(picks)];
-  const rows = (await db.query(SQL.acquirePicked, params)).filter(({ id }) => id !== null);
+  const rows = grantedOf(await db.query(SQL.acquirePicked, params));
   await noteStarts(db, picks, rows);
   return toGrants(db, rows, request);
 }
@@ -111,17 +111,17 @@ function variant(request: AcquireRequest): [statement: string, params: Param[]] 
 
 const USUALLY = Object.entries(USUAL);
 
-/** What was left out of the answer. */
-function fillIn(row: SqlRow): void {
-  for (const [name, usual] of USUALLY) row[name] ??= usual;
+/** Those of an answer, with what was left out of it. */
+function grantedOf(rows: readonly SqlRow[]): SqlRow[] {
+  const granted = rows.filter(({ id }) => id !== null);
+  for (const row of granted) for (const [name, usual] of USUALLY) row[name] ??= usual;
+  return granted;
 }
 
 async function toGrants(db: Connection, rows: readonly SqlRow[], request: AcquireRequest): Promise<Acquired> {
   const { queues, holder, host } = request;
   const turn = (row: SqlRow) => (queues === null ? 0 : queues.indexOf(row["queue"] as string));
-  const granted = rows.filter(({ id }) => id !== null);
-  for (const row of granted) fillIn(row);
-  granted.sort((a, b) => turn(a) - turn(b) || byTurn(a, b));
+  const granted = grantedOf(rows).toSorted((a, b) => turn(a) - turn(b) || byTurn(a, b));
   const again = granted.filter(({ token }) => (token as number) > 1);
   const before = byId(again.length === 0 ? [] : await SQL.earlier.run(db, again, host));
   const grants: Grant[] = [];

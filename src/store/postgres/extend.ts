@@ -61,6 +61,7 @@ export async function inRounds<Q extends { id: number }, A>(
   requests: readonly Q[],
   answer: (round: readonly Q[]) => Promise<A[]>,
 ): Promise<A[]> {
+  if (requests.length > 0 && new Set(idsOf(requests)).size === requests.length) return answer(requests);
   const answers: A[] = [];
   let left = [...requests.entries()];
   while (left.length > 0) {

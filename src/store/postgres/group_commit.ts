@@ -154,8 +154,7 @@ export function groupedVerbs(session: Session, clock: Clock, random: Random, sen
     },
     // What was printed before the end is kept before it: afterwards the fence would refuse it.
     async settle(requests, { within_ms } = { within_ms: 0 }) {
-      const printed = requests.flatMap(({ id }) => printing.get(id) ?? []);
-      if (printed.length > 0) await Promise.all(printed);
+      if (printing.size > 0) await Promise.all(requests.map(({ id }) => printing.get(id)));
       return settles.ask(requests, within_ms);
     },
     noteProcess: async (requests) => void (await notes.ask(requests)),

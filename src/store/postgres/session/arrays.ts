@@ -83,10 +83,10 @@ export class Columns<T> {
     const lists: Param[] = [];
     const common: Param[] = [];
     for (const [index, [, value]] of this.#columns.entries()) {
-      const values = records.map(value);
-      const [first = null] = values;
-      const same = index > 0 && values.every((other) => other === first);
-      lists.push(same ? [] : values);
+      const [record] = records;
+      const first = record === undefined ? null : value(record);
+      const same = index > 0 && records.every((other) => value(other) === first);
+      lists.push(same ? [] : records.map(value));
       if (index > 0) common.push(same ? first : null);
     }
     return [...lists, ...common];
