@@ -13,17 +13,8 @@ import { isPaused } from "./pause.ts";
 import { byId, perRow } from "./session/arrays.ts";
 import type { Connection, Param } from "./session/session.ts";
 import { UNIQUE_VIOLATION, codeOf } from "./failure.ts";
-import {
-  CLOCK,
-  COMMAND_KINDS,
-  FRESH,
-  SQL,
-  TURNS,
-  USUAL,
-  WITHOUT_COMMAND,
-  readyQueues,
-  reopening,
-} from "./statements.ts";
+import { grantedOf } from "./session/granted.ts";
+import { CLOCK, COMMAND_KINDS, SQL, TURNS, WITHOUT_COMMAND, readyQueues, reopening } from "./statements.ts";
 
 /** Due jobs that are promoted in one commit: few enough that a beat never waits long behind it. */
 export const PROMOTE_LIMIT = 5_000;
@@ -73,8 +64,8 @@ export async function acquire(
     if (codeOf(error) !== UNIQUE_VIOLATION || statement === SQL.acquireOne) throw error;
     return db.query(reopening(statement), params);
   });
-  const [{ due = null, bounded = null } = {}] = rows as Record<string, unknown>[];
-  return due === true ? "due" : bounded === true ? "bounded" : toGrants(db, rows, request);
+  const instead = rows[0]?.["instead"];
+  return instead === "due" || instead === "bounded" ? instead : toGrants(db, rows, request);
 }
 
 /** In a transaction, whose locks keep every limit; jobs that nothing bounds have their turn among the others. */
@@ -86,7 +77,7 @@ export async function acquireBounded(db: Connection, request: AcquireRequest, mo
   const picks = await pickBounded(db, request);
   if (picks.length === 0) return { grants: [], damaged: [] };
   const params = [...paramsOf(request, { ...more, due_first: false }), ...pickedParams(picks)];
-  const rows = grantedOf(await db.query(SQL.acquirePicked, params));
+  const rows = grantedOf(await db.query(SQL.acquirePicked, params), request.holder);
   await noteStarts(db, picks, rows);
   return toGrants(db, rows, request);
 }
@@ -109,26 +100,17 @@ function variant(request: AcquireRequest): [statement: string, params: Param[]] 
   return task === null ? [turns.named, [names]] : [turns.namedTask, [names, task]];
 }
 
-const USUALLY = Object.entries(USUAL);
-
-/** Those of an answer, with what was left out of it. */
-function grantedOf(rows: readonly SqlRow[]): SqlRow[] {
-  const granted = rows.filter(({ id }) => id !== null);
-  for (const row of granted) for (const [name, usual] of USUALLY) row[name] ??= usual;
-  return granted;
-}
-
 async function toGrants(db: Connection, rows: readonly SqlRow[], request: AcquireRequest): Promise<Acquired> {
   const { queues, holder, host } = request;
   const turn = (row: SqlRow) => (queues === null ? 0 : queues.indexOf(row["queue"] as string));
-  const granted = grantedOf(rows).toSorted((a, b) => turn(a) - turn(b) || byTurn(a, b));
+  const granted = grantedOf(rows, holder).toSorted((a, b) => turn(a) - turn(b) || byTurn(a, b));
   const again = granted.filter(({ token }) => (token as number) > 1);
   const before = byId(again.length === 0 ? [] : await SQL.earlier.run(db, again, host));
   const grants: Grant[] = [];
   const damaged: SettleRequest[] = [];
   for (const row of granted) {
     const [granted_at_ms, expires_at_ms] = [row["started_at_ms"] as number, row["expires_at_ms"] as number];
-    const job = toJob(Object.assign(row, FRESH, { holder, last_beat_at_ms: granted_at_ms }));
+    const job = toJob(row);
     const known = before.get(job.id);
     const checkpoint = (known?.["checkpoint"] ?? null) as string | null;
     const previous = known === undefined ? null : toProcess(known);

@@ -10,7 +10,7 @@ import { auditText, isHeldBy, lossOf } from "../shared/verdicts.ts";
 import type { SettleAnswer, SettleRequest } from "../store.ts";
 import { freeChildren } from "./dependencies.ts";
 import { fences, inRounds } from "./extend.ts";
-import { idsOf } from "./session/arrays.ts";
+import { fromList, idsOf } from "./session/arrays.ts";
 import type { Connection } from "./session/session.ts";
 import { ENDS, SQL } from "./statements.ts";
 
@@ -88,8 +88,8 @@ async function endSome(
   awaited_too: boolean,
 ): Promise<Ended> {
   if (requests.length === 0) return { now: [], before: [] };
-  const rows = await db.query(statement, [...ENDS.params(requests), awaited_too]);
-  const ids = idsOf(rows);
+  const [row] = await db.query<{ ids: string | null }>(statement, [...ENDS.params(requests), awaited_too]);
+  const ids = fromList(row?.ids ?? null);
   if (!again || ids.length === requests.length) return { now: ids, before: [] };
   const left = requests.filter(({ id }) => !ids.includes(id));
   const ends = left.map(({ id, token, change }) => ({ id, token, cause: change.ended?.cause ?? null }));

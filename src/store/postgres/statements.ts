@@ -4,7 +4,6 @@
  * clock is read once in each, and `lease.` stands for the store's schema.
  */
 
-import { DEFAULT_SETTINGS } from "../../core/job.ts";
 import { UNLEARNED_LEASE_MS } from "../../core/learning.ts";
 import { SHAPES } from "../copy/transfer.ts";
 import { LONGEST_LEASE_MS, MOST_GRANTS } from "../shared/columns.ts";
@@ -15,6 +14,7 @@ import type { RecoverRequest, SettleRequest } from "../store.ts";
 import { BOUNDED, FULL, GATES, NEXT_START, isLimit } from "./limits.ts";
 import { isPaused } from "./pause.ts";
 import { Columns, perRow } from "./session/arrays.ts";
+import { GRANT_COLUMNS } from "./session/granted.ts";
 
 export const ENDS = new Columns<SettleRequest | RecoverRequest>({
   id: ["bigint", ({ id }) => id],
@@ -120,27 +120,7 @@ const GRANTED_MS = `least(coalesce(nullif(coalesce(jobs.lease_ms, $3::bigint), 0
   WHERE subject = CASE WHEN jobs.key IS NULL THEN 'queue ' || jobs.queue ELSE 'key ' || jobs.key END
   ), ${UNLEARNED_LEASE_MS}), ${LONGEST_LEASE_MS})`;
 
-/** What every grant has in common, and is left out of the answer; so are the holder and its first beat. */
-const NONE = {
-  cancel_requested_at_ms: null,
-  finished_at_ms: null,
-  progress: null,
-  message: null,
-  reason: null,
-  cancel_grace_ms: null,
-  cancel_told_at_ms: null,
-};
-export const FRESH = { state: "running", ...NONE };
-/** What most of them have is not sent either, nor read: null stands for it, which these columns never are. */
-export const USUAL = { priority: 0, token: 1, failures: 0, retries: DEFAULT_SETTINGS.retries, argv: "[]", gate: "" };
-const KNOWN = new Set(["holder", "last_beat_at_ms", ...Object.keys(FRESH)]);
-const GRANT_COLUMNS = JOB_COLUMNS.filter((column) => !KNOWN.has(column)).map((column) => {
-  const usual = (USUAL as Readonly<Record<string, string | number>>)[column];
-  if (usual === undefined) return `granted.${column}`;
-  return `nullif(granted.${column}, ${typeof usual === "number" ? usual : `'${usual}'`}) AS ${column}`;
-});
-
-const answer = `SELECT nullif(due.found, FALSE) AS due, nullif(due.bounded, FALSE) AS bounded, ${GRANT_COLUMNS.join(", ")},
+const answer = `SELECT CASE WHEN due.found THEN 'due' WHEN due.bounded THEN 'bounded' END AS instead, ${GRANT_COLUMNS},
   ${inputOf("granted")} FROM due LEFT JOIN granted ON TRUE`;
 
 const OPEN_ATTEMPTS = `INSERT INTO lease.attempts (job_id, attempt, worker, host, started_at_ms, lease_ms, request)
@@ -214,7 +194,7 @@ const settle = (fence: string, recovered: boolean) => `WITH ${CLOCK}, asked AS M
   ), noted AS (
     INSERT INTO lease.checkpoints (job_id, task, kind, token, at_ms, text)
     SELECT id, task, 'error', token, clock.ms, audit FROM ended, clock WHERE audit IS NOT NULL ORDER BY n
-  ) SELECT id, awaited FROM ended`;
+  ) SELECT array_agg(id)::text AS ids FROM ended`;
 
 // ── The rest ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -22,6 +22,11 @@ export function toList(values: readonly (Scalar | undefined)[]): string {
   return `{${values.map(element).join(",")}}`;
 }
 
+/** Of numbers; null: an empty one. */
+export function fromList(text: string | null): number[] {
+  return text === null ? [] : text.slice(1, -1).split(",").map(Number);
+}
+
 export const byId = (rows: readonly SqlRow[]): ReadonlyMap<number, SqlRow> =>
   new Map(rows.map((row) => [row["id"] as number, row]));
 export const idsOf = (rows: readonly { id?: unknown }[]): number[] => rows.map(({ id }) => id as number);

@@ -20,7 +20,7 @@ function withoutNul(text: string): string {
   return text.replaceAll(UNSTORABLE, (found) => (found === NUL ? M + Z : M + E));
 }
 
-function withNul(text: string): string {
+export function withNul(text: string): string {
   if (!text.includes(M)) return text;
   return text.replaceAll(STAND_IN, (_, escapes: string) => (escapes === "" ? NUL : M + escapes.slice(E.length) + Z));
 }
