@@ -35,15 +35,21 @@ const F_GETFD = 1;
 const FD_CLOEXEC = 1;
 const AT_FDCWD = -100;
 const AT_SYMLINK_NOFOLLOW = 0x100;
-const STATX_BASIC = 0x7ff;
+/**
+ * TYPE, MODE, NLINK, UID, INO, SIZE. Not the times: who asks for them has Linux date the next change of the file exactly,
+ * and then each sync of a store's log writes that date down too, which takes it a third longer.
+ */
+const STATX_WANTED = 0x30f;
+const STATX_INO = 0x100;
+const STATX_MTIME = 0x40;
 const STATX_BTIME = 0x800;
 const STATX_MNT_ID = 0x1000;
-const STATX_ASKED = STATX_BASIC | STATX_BTIME | STATX_MNT_ID;
+const STATX_ASKED = STATX_WANTED | STATX_BTIME | STATX_MNT_ID;
 /** struct statx is the same on every machine: that is why it, and not stat, is asked. */
 const STATX_BYTES = 256;
 /** Where its fields are, by words of four bytes. */
-const [MASK, LINKS, UID, MODE, INODE, SIZE, BORN_S, BORN_NS, DEVICE, MOUNT] = [
-  0, 4, 5, 7, 8, 10, 20, 22, 34, 36,
+const [MASK, LINKS, UID, MODE, INODE, SIZE, BORN_S, BORN_NS, WRITTEN_S, WRITTEN_NS, DEVICE, MOUNT] = [
+  0, 4, 5, 7, 8, 10, 20, 22, 28, 30, 34, 36,
 ] as const;
 const HIGH = 2 ** 32;
 /** More than struct statfs needs anywhere; its type comes first. */
@@ -83,6 +89,16 @@ export function quickFiles(): QuickFiles | null {
   return {
     stat: (path) => ask(path, 0),
     lstat: (path) => ask(path, AT_SYMLINK_NOFOLLOW),
+    whichFile(path, { dated }) {
+      const [name, words] = [text(path), new Uint32Array(STATX_BYTES / 4)];
+      const asked = dated ? STATX_INO | STATX_MTIME : STATX_INO;
+      return () => {
+        if (c.statx(AT_FDCWD, ptr(name), 0, asked, ptr(words)) !== 0) return null;
+        const identity = `${words[DEVICE]}:${words[DEVICE + 1]}:${words[INODE]}:${words[INODE + 1]}`;
+        const written_s = (words[WRITTEN_S] ?? 0) + (words[WRITTEN_S + 1] ?? 0) * HIGH;
+        return { identity, written_ms: written_s * 1e3 + (words[WRITTEN_NS] ?? 0) / 1e6 };
+      };
+    },
     fileSystem(path) {
       const words = new Uint32Array(STATFS_BYTES / 4);
       return c.statfs(ptr(text(path)), ptr(words)) === 0 ? (words[0] ?? null) : null;

@@ -92,6 +92,8 @@ export interface QuickFiles {
   stat(path: string): QuickStats | null;
   /** Of a link itself. */
   lstat(path: string): QuickStats | null;
+  /** To be asked again and again which file is there, and when it was written where that is to be `dated`. */
+  whichFile(path: string, how: { dated: boolean }): () => { identity: string; written_ms: number } | null;
   /** The type of the file system, as statfs(2) numbers them. */
   fileSystem(path: string): number | null;
   /** Behind all links; only of what is there. */

@@ -24,8 +24,13 @@ export function replaced(path: string): LeaseError {
   return new LeaseError("store_replaced", `store ${path} ${advice}`);
 }
 
+interface Found {
+  identity: string | null;
+  written_ms: number;
+}
+
 interface OpenFile {
-  path: string;
+  look: () => Found;
   identity: string | null;
 }
 
@@ -34,10 +39,16 @@ export function identityOf(path: string): string | null {
   return look(path).identity;
 }
 
-function look(path: string): { identity: string | null; written_ms: number } {
+function look(path: string): Found {
   const stats = fs.statSync(path, { throwIfNoEntry: false });
   if (stats === undefined) return { identity: null, written_ms: Number.NaN };
   return { identity: `${stats.dev}:${stats.ino}`, written_ms: stats.mtimeMs };
+}
+
+/** To be asked before each commit, and so without what need not be known: `written_ms` is right where it is `dated`. */
+function lookOften(path: string, dated: boolean): () => Found {
+  const ask = platform.quickFiles()?.whichFile(path, { dated });
+  return ask === undefined ? () => look(path) : () => ask() ?? look(path);
 }
 
 /** The files of a store that was just opened. */
@@ -50,19 +61,25 @@ export class OpenFiles {
 
   constructor(path: string) {
     this.#path = path;
-    const { identity, written_ms } = look(path);
-    this.#store = { path, identity };
+    const look = lookOften(path, true);
+    const { identity, written_ms } = look();
+    this.#store = { look, identity };
     this.#written_ms = written_ms;
     this.#beside = [`${path}-wal`, `${path}-shm`]
-      .map((part) => ({ path: part, identity: identityOf(part) }))
+      .map((part) => lookOften(part, false))
+      .map((look_beside) => ({ look: look_beside, identity: look_beside().identity }))
       .filter((part) => part.identity !== null);
+  }
+
+  get #has_all_beside(): boolean {
+    return this.#beside.every((part) => part.look().identity === part.identity);
   }
 
   /** Throws when one of them is another now, or gone. */
   readonly check = (): void => {
-    const store = look(this.#path);
+    const store = this.#store.look();
     const same = store.identity === this.#store.identity;
-    if (!same || this.#beside.some((part) => identityOf(part.path) !== part.identity)) throw replaced(this.#path);
+    if (!same || !this.#has_all_beside) throw replaced(this.#path);
     this.#written_ms = store.written_ms;
   };
 
@@ -72,8 +89,8 @@ export class OpenFiles {
    * belong there: then what is in the deleted log is dropped.
    */
   beforeClose(): void {
-    if (this.#beside.every((part) => identityOf(part.path) === part.identity)) return;
-    const store = look(this.#path);
+    if (this.#has_all_beside) return;
+    const store = this.#store.look();
     if (store.identity !== this.#store.identity) return;
     const is_untouched = store.written_ms === this.#written_ms && identityOf(`${this.#path}-wal`) === null;
     if (!is_untouched) for (const link of this.#deletedLogs()) fs.truncateSync(link, 0);
