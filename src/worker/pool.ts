@@ -331,12 +331,12 @@ export class WorkerPool {
 
   #scale(): void {
     if (!this.#slots.scales) return;
-    const adjusted = this.#slots.adjust(this.#running.size).then((more) => {
+    const scaled = (more: number) => {
       if (more !== 0) this.#registration.refresh();
       if (more > 0) this.#fill();
-    });
+    };
     // Whoever acquires next reports a store that can't be read.
-    adjusted.catch(() => {});
+    this.#slots.adjust(this.#running.size).then(scaled, () => {});
   }
 
   /** Nothing to take right now: be there when the next job is due, or end. */

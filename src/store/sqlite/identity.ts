@@ -30,7 +30,7 @@ interface Found {
 }
 
 interface OpenFile {
-  look: () => Found;
+  look_again: () => Found;
   identity: string | null;
 }
 
@@ -61,23 +61,23 @@ export class OpenFiles {
 
   constructor(path: string) {
     this.#path = path;
-    const look = lookOften(path, true);
-    const { identity, written_ms } = look();
-    this.#store = { look, identity };
+    const look_again = lookOften(path, true);
+    const { identity, written_ms } = look_again();
+    this.#store = { look_again, identity };
     this.#written_ms = written_ms;
     this.#beside = [`${path}-wal`, `${path}-shm`]
       .map((part) => lookOften(part, false))
-      .map((look_beside) => ({ look: look_beside, identity: look_beside().identity }))
+      .map((beside) => ({ look_again: beside, identity: beside().identity }))
       .filter((part) => part.identity !== null);
   }
 
   get #has_all_beside(): boolean {
-    return this.#beside.every((part) => part.look().identity === part.identity);
+    return this.#beside.every((part) => part.look_again().identity === part.identity);
   }
 
   /** Throws when one of them is another now, or gone. */
   readonly check = (): void => {
-    const store = this.#store.look();
+    const store = this.#store.look_again();
     const same = store.identity === this.#store.identity;
     if (!same || !this.#has_all_beside) throw replaced(this.#path);
     this.#written_ms = store.written_ms;
@@ -90,7 +90,7 @@ export class OpenFiles {
    */
   beforeClose(): void {
     if (this.#has_all_beside) return;
-    const store = this.#store.look();
+    const store = this.#store.look_again();
     if (store.identity !== this.#store.identity) return;
     const is_untouched = store.written_ms === this.#written_ms && identityOf(`${this.#path}-wal`) === null;
     if (!is_untouched) for (const link of this.#deletedLogs()) fs.truncateSync(link, 0);
