@@ -159,11 +159,8 @@ export class WorkerPool {
     this.#cancelTimers.push(this.#options.store.onReplaced((error) => this.#fence(error)));
     this.#wakeups.listen();
     // What it recovers it hears of from nobody else.
-    if (this.#options.sweep)
-      this.#sweep.start(
-        ({ recovered }) => recovered > 0 && this.#fill(),
-        () => this.#fill(),
-      );
+    const fill = () => this.#fill();
+    if (this.#options.sweep) this.#sweep.start(({ recovered }) => recovered > 0 && fill(), fill);
     const poll = () => {
       this.wake();
       this.#scale();
