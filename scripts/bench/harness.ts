@@ -11,8 +11,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import process from "node:process";
 import { platform } from "#platform";
+import { draftJob } from "../../src/core/draft.ts";
 import type { NewJob } from "../../src/core/job.ts";
-import { DEFAULT_QUEUE, DEFAULT_SETTINGS } from "../../src/core/job.ts";
+import { DEFAULT_SETTINGS } from "../../src/core/job.ts";
 import { systemClock, systemRandom } from "../../src/platform/clock.ts";
 import { openSqlite } from "../../src/store/sqlite/open.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -48,27 +49,20 @@ export function openStore(path: string): Promise<Store> {
 }
 
 export function job(argv: readonly string[], settings: Partial<NewJob["settings"]> = {}): NewJob {
-  return {
-    argv,
-    queue: DEFAULT_QUEUE,
-    task: null,
-    key: null,
-    if_exists: "skip",
-    priority: 0,
-    input: null,
-    cwd: workspace,
-    env: {},
-    settings: Object.keys(settings).length === 0 ? DEFAULT_SETTINGS : { ...DEFAULT_SETTINGS, ...settings },
-    run_at_ms: null,
-    delay_ms: 0,
-    after: [],
-    after_any: [],
-    after_failed: [],
-    after_task: [],
-    limits: [],
-    needs: {},
-  };
+  const all = Object.keys(settings).length === 0 ? DEFAULT_SETTINGS : { ...DEFAULT_SETTINGS, ...settings };
+  return { ...draftJob(workspace), argv, settings: all };
 }
+
+/** How an attempt ends that went well. */
+export const SUCCESS = {
+  cause: "success",
+  exit_code: 0,
+  signal: null,
+  error: null,
+  output: null,
+  last_line: null,
+  beats: 1,
+} as const;
 
 export function times<T>(count: number, make: (index: number) => T): T[] {
   return Array.from({ length: count }, (_, index) => make(index));

@@ -8,21 +8,12 @@ import { systemClock, systemRandom } from "../../src/platform/clock.ts";
 import { openPostgres } from "../../src/store/postgres/open.ts";
 import type { Store } from "../../src/store/store.ts";
 import { newSchema } from "../../test/support/postgres.ts";
-import { job, newStorePath, openStore, ratioFigure, takeTurns, times } from "./harness.ts";
+import { job, newStorePath, openStore, ratioFigure, SUCCESS, takeTurns, times } from "./harness.ts";
 
 const BEHIND = 100_000;
 const TURNS = 9;
 const LEASE_MS = 300_000;
 const request = { holder: "bench", host: "bench", queues: ["default"], task: null, lease_ms: LEASE_MS };
-const end = {
-  cause: "success",
-  exit_code: 0,
-  signal: null,
-  error: null,
-  output: null,
-  last_line: null,
-  beats: 1,
-} as const;
 
 async function filled(store: Store, behind: number, claimed: number): Promise<Store> {
   const limits = ["full"];
@@ -46,7 +37,7 @@ async function claim(store: Store, batches: number, count: number): Promise<numb
     const grants = await store.acquire({ ...request, count });
     if (grants.length !== count) throw new Error("the store ran dry");
     const requests = grants.map(({ job: granted }) => {
-      const event = { type: "settle", token: granted.token, end } as const;
+      const event = { type: "settle", token: granted.token, end: SUCCESS } as const;
       const change = transition(granted, event, { now_ms: Date.now(), random: Math.random });
       if (isRefusal(change)) throw new Error(change.refused);
       return { id: granted.id, token: granted.token, change, process: null, audit: null };

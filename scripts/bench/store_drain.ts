@@ -8,7 +8,7 @@ import { Database } from "bun:sqlite";
 import { isRefusal, transition } from "../../src/core/transition.ts";
 import { SQL, TURNS as TURNS_OF } from "../../src/store/sqlite/statements.ts";
 import type { Store } from "../../src/store/store.ts";
-import { filledStore, job, openStore, ratioFigure, takeTurns, times } from "./harness.ts";
+import { filledStore, job, openStore, ratioFigure, SUCCESS, takeTurns, times } from "./harness.ts";
 
 const BATCH = 100;
 const BATCHES_PER_TURN = 40;
@@ -20,21 +20,12 @@ const per_second = (started_ms: number) => (BATCH * BATCHES_PER_TURN * 1_000) / 
 
 async function throughStore(store: Store): Promise<number> {
   const request = { holder: "bench", host: "bench", count: BATCH, queues: ["default"], task: null, lease_ms: LEASE_MS };
-  const end = {
-    cause: "success",
-    exit_code: 0,
-    signal: null,
-    error: null,
-    output: null,
-    last_line: null,
-    beats: 1,
-  } as const;
   const started_ms = performance.now();
   for (let i = 0; i < BATCHES_PER_TURN; i++) {
     const grants = await store.acquire(request);
     const moment = { now_ms: Date.now(), random: Math.random };
     const requests = grants.map(({ job: { id, token }, job: granted }) => {
-      const change = transition(granted, { type: "settle", token, end }, moment);
+      const change = transition(granted, { type: "settle", token, end: SUCCESS }, moment);
       if (isRefusal(change)) throw new Error(change.refused);
       return { id, token, change, process: null, audit: null };
     });

@@ -9,7 +9,7 @@ import { dirname } from "node:path";
 import type { Grant, Store } from "../../src/store/store.ts";
 import { isRefusal, transition } from "../../src/core/transition.ts";
 import type { Turn } from "./harness.ts";
-import { job, newStorePath, openStore, ratioFigure, skipped, times, workspace } from "./harness.ts";
+import { job, newStorePath, openStore, ratioFigure, skipped, SUCCESS, times, workspace } from "./harness.ts";
 
 const PAIRS_PER_TURN = 50;
 const TURNS = 40;
@@ -48,16 +48,7 @@ const request = {
 };
 
 function success({ job: granted }: Grant) {
-  const end = {
-    cause: "success",
-    exit_code: 0,
-    signal: null,
-    error: null,
-    output: null,
-    last_line: null,
-    beats: 1,
-  } as const;
-  const event = { type: "settle", token: granted.token, end } as const;
+  const event = { type: "settle", token: granted.token, end: SUCCESS } as const;
   const change = transition(granted, event, { now_ms: Date.now(), random: Math.random });
   if (isRefusal(change)) throw new Error(change.refused);
   return { id: granted.id, token: granted.token, change, process: null, audit: null };

@@ -10,18 +10,8 @@ import { systemClock, systemRandom } from "../../src/platform/clock.ts";
 import { openPostgres } from "../../src/store/postgres/open.ts";
 import type { Grant, Store } from "../../src/store/store.ts";
 import { startServer } from "../bench/league/postgres.ts";
-import { cpuOf, job, median, times } from "../bench/harness.ts";
+import { cpuOf, job, median, SUCCESS, times } from "../bench/harness.ts";
 import type { Costs } from "./model.ts";
-
-const END = {
-  cause: "success",
-  exit_code: 0,
-  signal: null,
-  error: null,
-  output: null,
-  last_line: null,
-  beats: 1,
-} as const;
 
 export interface Fleet {
   workers: number;
@@ -124,7 +114,7 @@ async function settle(store: Store, { job: granted }: Grant): Promise<void> {
   const { id, token } = granted;
   const change = transition(
     granted,
-    { type: "settle", token, end: END },
+    { type: "settle", token, end: SUCCESS },
     { now_ms: await store.now(), random: Math.random },
   );
   if (isRefusal(change)) throw new Error(change.refused);

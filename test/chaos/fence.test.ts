@@ -3,9 +3,9 @@
 import { describe, expect, test } from "bun:test";
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import process from "node:process";
 import { cgroupFolders, hasCgroups } from "../../src/platform/cgroup.ts";
-import { BINARY, inSite, until, type Site } from "../support/process.ts";
+import { alive, BESIDE, escaped, escapeTest, isRunning } from "./escaped.ts";
+import { BINARY, inSite, until } from "../support/process.ts";
 
 const possible = hasCgroups();
 if (!possible) console.warn("SKIPPED: test/chaos/fence.test.ts needs a cgroup v2 that we may divide");
@@ -15,31 +15,7 @@ const WITHIN_MS = 30_000;
 /** Leaves a process that nothing points back from: another session, another group, an empty environment. */
 const ESCAPE = `env -i /usr/bin/setsid /bin/sh -c 'echo $$ >> escaped; exec sleep 300' & until [ -s escaped ]; do sleep 0.01; done`;
 
-/** The pids that have escaped, and those of them that live. */
-const escaped = (site: Site) => site.lines("escaped").map(Number);
-const alive = (site: Site) => escaped(site).filter(isRunning);
-
-/** A zombie has no program any more. */
-function isRunning(pid: number): boolean {
-  return existsSync(`/proc/${pid}/exe`);
-}
-
-/** Notes each of the escaped that runs beside the attempt that runs this. */
-const BESIDE = "for pid in $(cat escaped 2>/dev/null); do readlink /proc/$pid/exe >> beside; done";
-
-const scenario = (title: string, body: (site: Site) => Promise<void>) =>
-  test.skipIf(!possible)(
-    title,
-    () =>
-      inSite(async (site) => {
-        try {
-          await body(site);
-        } finally {
-          for (const pid of alive(site)) process.kill(pid, "SIGKILL");
-        }
-      }),
-    WITHIN_MS,
-  );
+const scenario = escapeTest(possible);
 
 describe("a process that left its job's group, session and environment", () => {
   scenario("is stopped with the job when that is cancelled", async (site) => {

@@ -1,44 +1,24 @@
 /** The fence without control groups: a worker adopts what its jobs leave behind, and knows whose it is. */
 
 import { Database } from "bun:sqlite";
-import { describe, expect, test } from "bun:test";
+import { describe, expect } from "bun:test";
 import { existsSync, rmSync } from "node:fs";
 import process from "node:process";
-import { BINARY, inSite, until, type Program, type Site } from "../support/process.ts";
+import { alive, BESIDE, escapeTest } from "./escaped.ts";
+import { BINARY, until, type Program, type Site } from "../support/process.ts";
 
 /** Where no control group can be seen, as in most people's sessions. */
 const WITHOUT = ["unshare", "--mount", "sh", "-c", 'umount -a -t cgroup2 && exec "$@"', "sh"];
 const possible = Bun.spawnSync([...WITHOUT, "true"], { stderr: "ignore" }).exitCode === 0;
 if (!possible) console.warn("SKIPPED: test/chaos/tree.test.ts needs unshare --mount, which takes root");
 
-const WITHIN_MS = 30_000;
-
 /** Two forks, another session, another group, an empty environment, no stream of ours, and nobody that it descends from. */
 const ESCAPE = `(env -i /usr/bin/setsid /bin/sh -c 'echo $$ >> escaped; exec sleep 300' </dev/null >/dev/null 2>&1 &) ; until [ -s escaped ]; do sleep 0.01; done`;
-
-const alive = (site: Site) =>
-  site
-    .lines("escaped")
-    .map(Number)
-    .filter((pid) => existsSync(`/proc/${pid}/exe`));
-const BESIDE = "for pid in $(cat escaped 2>/dev/null); do readlink /proc/$pid/exe >> beside; done";
 
 const worker = (site: Site, ...flags: string[]): Program =>
   site.spawn([...WITHOUT, BINARY, "worker", "--store", site.location, ...flags]);
 
-const scenario = (title: string, body: (site: Site) => Promise<void>) =>
-  test.skipIf(!possible)(
-    title,
-    () =>
-      inSite(async (site) => {
-        try {
-          await body(site);
-        } finally {
-          for (const pid of alive(site)) process.kill(pid, "SIGKILL");
-        }
-      }),
-    WITHIN_MS,
-  );
+const scenario = escapeTest(possible);
 
 describe("without control groups a process that left its job's group, session, environment and parent", () => {
   scenario("is stopped with the job when that is cancelled", async (site) => {

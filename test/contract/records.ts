@@ -6,29 +6,7 @@ import { describe, expect } from "bun:test";
 import type { WorkerRecord } from "../../src/core/records.ts";
 import { end } from "../support/jobs.ts";
 import { audit, only, type StoreTest, type Subject } from "./subject.ts";
-
-function worker(overrides: Partial<WorkerRecord> = {}): WorkerRecord {
-  return {
-    id: "w1",
-    name: null,
-    host: "ci-3",
-    process: { boot_id: "b", pid: 42, pid_started: 4_200 },
-    version: "0.1.0",
-    queues: null,
-    slots: 2,
-    task: null,
-    commands_only: false,
-    have: {},
-    draining: false,
-    completed: 0,
-    failed: 0,
-    started_at_ms: 1_000,
-    seen_at_ms: 2_000,
-    stopped_at_ms: null,
-    ended: null,
-    ...overrides,
-  };
-}
+import { workerRecord } from "../support/workers.ts";
 
 async function note(s: Subject, id: number, ...lines: string[]): Promise<void> {
   const { token } = await s.job(id);
@@ -139,7 +117,7 @@ export function recordsContract(test: StoreTest): void {
 
   describe("buryWorker", () => {
     test("notes once that a worker was found dead", async (s) => {
-      await s.store.saveWorker(worker());
+      await s.store.saveWorker(workerRecord());
       const now_ms = await s.store.now();
       const answers = await Promise.all([s.store.buryWorker("w1"), s.store.buryWorker("w1")]);
       expect(answers.toSorted()).toEqual([false, true]);
@@ -149,7 +127,7 @@ export function recordsContract(test: StoreTest): void {
     });
 
     test("leaves one that ended by itself, and one that is not there", async (s) => {
-      const ended = worker({ stopped_at_ms: 3_000, ended: "clean" });
+      const ended = workerRecord({ stopped_at_ms: 3_000, ended: "clean" });
       await s.store.saveWorker(ended);
       expect([await s.store.buryWorker("w1"), await s.store.buryWorker("nobody")]).toEqual([false, false]);
       expect(await s.store.workers()).toEqual([ended]);
@@ -158,8 +136,8 @@ export function recordsContract(test: StoreTest): void {
 
   describe("saveWorker", () => {
     test("registers a worker and everything about it", async (s) => {
-      const plain = worker();
-      const full = worker({
+      const plain = workerRecord();
+      const full = workerRecord({
         id: "w2",
         name: "späße",
         queues: ["mail", "b"],
@@ -176,24 +154,24 @@ export function recordsContract(test: StoreTest): void {
     });
 
     test("of a known worker brings its record up to date", async (s) => {
-      await s.store.saveWorker(worker());
-      const later = worker({ slots: 5, seen_at_ms: 9_000, stopped_at_ms: 9_500, ended: "dead" });
+      await s.store.saveWorker(workerRecord());
+      const later = workerRecord({ slots: 5, seen_at_ms: 9_000, stopped_at_ms: 9_500, ended: "dead" });
       await s.store.saveWorker(later);
       expect(await s.store.workers()).toEqual([later]);
     });
 
     test("follows a worker as it works, drains and ends", async (s) => {
-      await s.store.saveWorker(worker());
+      await s.store.saveWorker(workerRecord());
       const steps: Partial<WorkerRecord>[] = [
         { seen_at_ms: 3_000, completed: 1 },
         { seen_at_ms: 4_000, completed: 1, failed: 1, draining: true },
         { seen_at_ms: 5_000, completed: 2, failed: 1, draining: true, stopped_at_ms: 5_000, ended: "clean" },
       ];
       for (const step of steps) {
-        await s.store.saveWorker(worker(step));
-        expect(await s.store.workers()).toEqual([worker(step)]);
+        await s.store.saveWorker(workerRecord(step));
+        expect(await s.store.workers()).toEqual([workerRecord(step)]);
       }
-      await s.store.saveWorker(worker({ id: "w2", host: "ci-4", draining: true, failed: 3 }));
+      await s.store.saveWorker(workerRecord({ id: "w2", host: "ci-4", draining: true, failed: 3 }));
       expect(only(await s.store.workers({ live_on: "ci-4" }))).toMatchObject({
         draining: true,
         completed: 0,
@@ -202,9 +180,9 @@ export function recordsContract(test: StoreTest): void {
     });
 
     test("lists live workers before those that ended, and on request only the live ones of a host", async (s) => {
-      const ended = worker({ id: "a", started_at_ms: 1, stopped_at_ms: 3_000, ended: "clean" });
-      const live = worker({ id: "b", started_at_ms: 2 });
-      const elsewhere = worker({ id: "c", started_at_ms: 3, host: "ci-4" });
+      const ended = workerRecord({ id: "a", started_at_ms: 1, stopped_at_ms: 3_000, ended: "clean" });
+      const live = workerRecord({ id: "b", started_at_ms: 2 });
+      const elsewhere = workerRecord({ id: "c", started_at_ms: 3, host: "ci-4" });
       for (const record of [ended, live, elsewhere]) await s.store.saveWorker(record);
       expect((await s.store.workers()).map(({ id }) => id)).toEqual(["b", "c", "a"]);
       expect(await s.store.workers({ live_on: "ci-3" })).toEqual([live]);
@@ -212,9 +190,9 @@ export function recordsContract(test: StoreTest): void {
     });
 
     test("of a worker that was given up and is back makes it a live one again", async (s) => {
-      await s.store.saveWorker(worker({ stopped_at_ms: 3_000, ended: "dead" }));
-      await s.store.saveWorker(worker({ seen_at_ms: 4_000 }));
-      expect(await s.store.workers()).toEqual([worker({ seen_at_ms: 4_000 })]);
+      await s.store.saveWorker(workerRecord({ stopped_at_ms: 3_000, ended: "dead" }));
+      await s.store.saveWorker(workerRecord({ seen_at_ms: 4_000 }));
+      expect(await s.store.workers()).toEqual([workerRecord({ seen_at_ms: 4_000 })]);
     });
   });
 }

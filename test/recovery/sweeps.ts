@@ -4,6 +4,7 @@ import type { ProcessIdentity, SweepCounts } from "../../src/core/records.ts";
 import { bootId, host, ownIdentity } from "../../src/platform/machine.ts";
 import { RecoverySweep, type RecoverySweepOptions } from "../../src/recovery/sweep.ts";
 import type { Bench } from "../leasing/fixture.ts";
+import { workerRecord } from "../support/workers.ts";
 
 export const SWEEP_GRACE_MS = 12_000;
 export const EVERY_MS = 30_000;
@@ -30,25 +31,8 @@ export const ALIVE: ProcessIdentity = ownIdentity();
 
 export function register(b: Bench, id: string, identity: ProcessIdentity, on = host): Promise<void> {
   const now_ms = b.clock.wall_ms();
-  return b.store.saveWorker({
-    id,
-    name: null,
-    host: on,
-    process: identity,
-    version: "0",
-    queues: null,
-    slots: 1,
-    task: null,
-    commands_only: false,
-    have: {},
-    draining: false,
-    completed: 0,
-    failed: 0,
-    started_at_ms: now_ms,
-    seen_at_ms: now_ms,
-    stopped_at_ms: null,
-    ended: null,
-  });
+  const lives = { process: identity, slots: 1, started_at_ms: now_ms, seen_at_ms: now_ms };
+  return b.store.saveWorker(workerRecord({ id, host: on, ...lives }));
 }
 
 export function counted(counts: Partial<SweepCounts>): SweepCounts {

@@ -18,6 +18,7 @@ import { HandlerWorker } from "./handlers.ts";
 import { SimProcess, type Faults } from "./process.ts";
 import { Recorder } from "./recorder.ts";
 import { SimWorker, type SimJob } from "./worker.ts";
+import { workerRecord } from "../support/workers.ts";
 
 export const GRACE_MS = 2_000;
 /** Of a store on another machine: how far its clock is from that of the workers. */
@@ -326,23 +327,6 @@ export function farClock(clock: ManualClock) {
 const farOr = (clock: ManualClock, far: boolean) => (far ? farClock(clock) : clock);
 
 function recordOf(id: string, place: "local" | "far", now_ms: number) {
-  return {
-    id,
-    name: null,
-    host: place === "local" ? host : "another-machine",
-    process: ownIdentity(),
-    version: "0",
-    queues: null,
-    slots: 2,
-    task: null,
-    commands_only: false,
-    have: {},
-    draining: false,
-    completed: 0,
-    failed: 0,
-    started_at_ms: now_ms,
-    seen_at_ms: now_ms,
-    stopped_at_ms: null,
-    ended: null,
-  };
+  const on = place === "local" ? host : "another-machine";
+  return workerRecord({ id, host: on, process: ownIdentity(), started_at_ms: now_ms, seen_at_ms: now_ms });
 }

@@ -16,6 +16,7 @@ import { KINDS, type Transfer } from "../../src/store/copy/transfer.ts";
 import { acquireRequest, audit, only, Subject } from "../contract/subject.ts";
 import { end, newJob } from "../support/jobs.ts";
 import { newSchema } from "../support/postgres.ts";
+import { workerRecord } from "../support/workers.ts";
 
 setDefaultTimeout(30_000);
 
@@ -215,22 +216,7 @@ describe("a copy", () => {
 
   test("is refused while workers are live on either side, unless forced", async () => {
     const [from, to] = [await sqlite(), await sqlite()];
-    const process = { boot_id: "b", pid: 1, pid_started: 1 };
-    const times = { started_at_ms: 1, seen_at_ms: 1, stopped_at_ms: null, ended: null };
-    const more = {
-      name: null,
-      host: "h",
-      version: "1",
-      queues: null,
-      slots: 1,
-      task: null,
-      commands_only: false,
-      have: {},
-      draining: false,
-      completed: 0,
-      failed: 0,
-    };
-    await from.saveWorker({ id: "w1", process, ...times, ...more });
+    await from.saveWorker(workerRecord());
     await expect(copyStore({ from, to, force: false })).rejects.toThrow("live workers (w1)");
     await expect(copyStore({ from: to, to: from, force: false })).rejects.toThrow("live workers (w1)");
     await copyStore({ from, to, force: true });

@@ -6,6 +6,7 @@ import type { Overview } from "../../src/view/overview.ts";
 import { summarizeQueues } from "../../src/view/queues.ts";
 import { plain, type Paint, type Screen } from "../../src/view/style.ts";
 import { jobIn } from "../support/jobs.ts";
+import { workerRecord } from "../support/workers.ts";
 
 export const now_ms = Date.UTC(2026, 4, 2, 10, 0, 0);
 export const MINUTE_MS = 60_000;
@@ -80,26 +81,14 @@ export function checkpoint(overrides: Partial<Checkpoint> = {}): Checkpoint {
 }
 
 export function worker(overrides: Partial<WorkerRecord> = {}): WorkerRecord {
-  return {
+  return workerRecord({
     id: "ci-3:8841:a1f",
-    name: null,
-    host: "ci-3",
     process: { boot_id: "b", pid: 8841, pid_started: 1 },
-    version: "0.1.0",
-    queues: null,
     slots: 4,
-    have: {},
-    task: null,
-    commands_only: false,
-    draining: false,
-    completed: 0,
-    failed: 0,
     started_at_ms: now_ms - 26 * HOUR_MS,
     seen_at_ms: now_ms - 1_500,
-    stopped_at_ms: null,
-    ended: null,
     ...overrides,
-  };
+  });
 }
 
 export function overview(): Overview {

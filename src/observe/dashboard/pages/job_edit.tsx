@@ -1,7 +1,7 @@
 /** Changing a job that waits: only what is said is changed. */
 
 import { useState } from "preact/hooks";
-import { Dialog } from "./parts.tsx";
+import { Dialog, FormButtons } from "./parts.tsx";
 import { attempt, Refusal, send } from "./requests.ts";
 import type { JobBody } from "./types.ts";
 
@@ -65,14 +65,7 @@ export function JobEdit({ job, close }: { job: JobBody; close: () => void }) {
             />
           </label>
         ))}
-        <p class="buttons whole">
-          <button type="submit" class="main">
-            Change
-          </button>
-          <button type="button" onClick={close}>
-            Close
-          </button>
-        </p>
+        <FormButtons submit="Change" close={close} />
       </form>
     </Dialog>
   );

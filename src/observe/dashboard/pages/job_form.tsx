@@ -1,7 +1,7 @@
 /** A new job, or one like another: what is not said is as in that one, its folder and environment included. */
 
 import { useState } from "preact/hooks";
-import { Dialog } from "./parts.tsx";
+import { Dialog, FormButtons } from "./parts.tsx";
 import { attempt, Refusal, send } from "./requests.ts";
 import { go } from "./router.ts";
 import type { JobBody } from "./types.ts";
@@ -136,14 +136,7 @@ export function JobForm({ like, close }: { like: JobBody | null; close: () => vo
             {like.settings_text.length === 0 ? "." : `; ${like.settings_text.join(", ")}.`}
           </p>
         )}
-        <p class="buttons whole">
-          <button type="submit" class="main">
-            Enqueue
-          </button>
-          <button type="button" onClick={close}>
-            Close
-          </button>
-        </p>
+        <FormButtons submit="Enqueue" close={close} />
       </form>
     </Dialog>
   );

@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { useMayChange } from "./about.ts";
 import { countText } from "./format.ts";
-import { Ago, Button, Dialog, Empty, Section, Waiting } from "./parts.tsx";
+import { Ago, Button, Dialog, Empty, FormButtons, Section, Waiting } from "./parts.tsx";
 import { attempt, Refusal, send } from "./requests.ts";
 import type { LimitBody } from "./types.ts";
 
@@ -51,14 +51,7 @@ export function LimitForm({ draft, close }: { draft: LimitDraft; close: () => vo
           Starts per time
           <input value={rate} placeholder="no bound; 10/1m" onInput={(event) => setRate(event.currentTarget.value)} />
         </label>
-        <p class="buttons whole">
-          <button type="submit" class="main">
-            Set
-          </button>
-          <button type="button" onClick={close}>
-            Close
-          </button>
-        </p>
+        <FormButtons submit="Set" close={close} />
       </form>
     </Dialog>
   );

@@ -146,6 +146,20 @@ export function Dialog(props: { title: string; close: () => void; children: Comp
   );
 }
 
+/** The end of a form in a dialog. */
+export function FormButtons({ submit, close }: { submit: string; close: () => void }) {
+  return (
+    <p class="buttons whole">
+      <button type="submit" class="main">
+        {submit}
+      </button>
+      <button type="button" onClick={close}>
+        Close
+      </button>
+    </p>
+  );
+}
+
 /** Does one thing, and can't be pressed again until it is done. */
 export function Button(props: {
   children: ComponentChildren;
