@@ -15,7 +15,7 @@ import { live, simulate } from "./simulate.ts";
 import type { WorldOptions } from "./world.ts";
 
 /** Fewer where only a mistake is looked for that shows soon. */
-const LIVES = Number(process.env["SIM_LIVES"] ?? 4_000);
+const LIVES = Number(process.env["SIM_LIVES"] ?? 10_000);
 /**
  * Lives that once broke an invariant. A change of what can happen makes others of them, so what was found has a test of its
  * own as well. 276: a read that could not end its snapshot kept every later write from beginning (writer.test.ts).
