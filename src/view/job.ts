@@ -16,7 +16,7 @@ import type { Parent } from "./reason.ts";
 import { JOB_FIELD_NAMES, jobField } from "../core/job_fields.ts";
 import { paintState, type Screen } from "./style.ts";
 import { renderPairs, renderTable } from "./table.ts";
-import { commandText, inputText, outputLine, quote, truncate, visible } from "./text.ts";
+import { commandText, inputText, outputLine, paintedWidth, quote, truncate, visible, wrap } from "./text.ts";
 import { readable, relative } from "./time.ts";
 
 export interface JobPage {
@@ -40,10 +40,10 @@ const BAR_COLUMNS = 20;
 export function jobText(page: JobPage, screen: Screen): string {
   const { job } = page;
   const { paint } = screen;
-  const state = shownState(job);
-  const reason = page.reason === null ? "" : `  ${visible(page.reason)}`;
-  const head = `${paint.bold(`Job ${job.id}`)}  ${paintState(paint, state)(state)}${reason}`;
-  const parts = [`${head}\n${paint.dim("$")} ${commandText(job)}\n`, `${renderPairs(facts(page, screen), screen)}\n`];
+  const parts = [
+    `${headText(page, screen)}\n${paint.dim("$")} ${commandText(job)}\n`,
+    `${renderPairs(facts(page, screen), screen)}\n`,
+  ];
   if (page.attempts.length > 0) {
     parts.push(section("Attempts", renderTable(attemptColumns(screen), page.attempts, screen), screen));
   }
@@ -52,6 +52,16 @@ export function jobText(page: JobPage, screen: Screen): string {
   }
   if (page.last_lines.length > 0) parts.push(section("Last lines", lastLines(page.last_lines, screen), screen));
   return parts.join("\n");
+}
+
+/** With the reason behind it, or below it where that is too long. */
+function headText({ job, reason }: JobPage, { paint, width }: Screen): string {
+  const state = shownState(job);
+  const head = `${paint.bold(`Job ${job.id}`)}  ${paintState(paint, state)(state)}`;
+  if (reason === null) return head;
+  const line = `${head}  ${visible(reason)}`;
+  if (width === null || paintedWidth(line) <= width) return line;
+  return [head, ...wrap(visible(reason), width - 2).map((part) => `  ${part}`)].join("\n");
 }
 
 function section(title: string, body: string, { paint }: Screen): string {

@@ -169,7 +169,7 @@ describe("lease inspect TASK", () => {
     const place = newPlace();
     await place.enqueue("-t", "rel", "--", "true");
     await place.enqueue("-t", "rel", "--after", "1", "--", "echo", "two");
-    expect((await place.lease("inspect", "rel")).stdout).toContain("1 pending  true\n└─ 2 blocked  echo two\n");
+    expect((await place.lease("inspect", "rel")).stdout).toContain("1    pending  true\n└─ 2 blocked  echo two\n");
     const graph = JSON.parse((await place.lease("inspect", "rel", "--json")).stdout) as object;
     expect(graph).toMatchObject({
       task: "rel",

@@ -38,6 +38,19 @@ const page = (overrides: Partial<JobPage> = {}): JobPage => ({
 });
 
 describe("the page of a job", () => {
+  test("has a long reason below its head, in lines that fit", () => {
+    const reason = 'silent on stdout, which is all that counts with --beat stdout, 2s of 2s, last line "x"';
+    for (const paint of [plain, ansi]) {
+      const text = Bun.stripANSI(jobText(page({ reason }), screen(40, paint)));
+      expect(text.split("\n").slice(0, 4)).toEqual([
+        expect.stringMatching(/^Job \d+ {2}failed$/),
+        "  silent on stdout, which is all that",
+        "  counts with --beat stdout, 2s of 2s,",
+        '  last line "x"',
+      ]);
+    }
+  });
+
   test("begins with its state, the reason and its command", () => {
     const [head, command] = jobText(page(), screen()).split("\n");
     expect(head).toBe("Job 101  failed  silent 5m02s of 5m");
