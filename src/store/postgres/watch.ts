@@ -9,7 +9,8 @@
 import type { Clock, Random } from "../../core/clock.ts";
 import type { Session } from "./session/session.ts";
 
-const NOTIFY = "SELECT pg_notify($1, $2)";
+/** Nobody waits for it to be on disk: what it tells of is, and a server that crashes tells nobody anything. */
+const NOTIFY = "SELECT set_config('synchronous_commit', 'off', TRUE), pg_notify($1, $2)";
 
 /** Between two notifications: of jobs that can be run or should stop, and of anything else. */
 const PAUSE_MS = { urgent: 4, other: 200 } as const;
