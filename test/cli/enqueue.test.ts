@@ -205,7 +205,7 @@ describe("how a job runs", () => {
       [["--backoff", "5s"], "backoff 5s ×2 to 10m"],
       [["--backoff", "5s..1h"], "backoff 5s ×2 to 1h"],
       [["--backoff", "fixed:30s"], "backoff 30s"],
-      [["--backoff", "none"], "backoff 0ms"],
+      [["--backoff", "none"], "backoff none"],
       [["--retry-on", "lost"], "retried only when its worker is lost"],
       [["--fatal-exit", "2,64-78"], "exit 2,64-78 not retried"],
       [["--timeout", "90s"], "timeout 1m30s"],
