@@ -35,6 +35,11 @@ export interface RecoverySweepOptions extends HousekeepingOptions {
   machine_time?: () => MachineTime;
 }
 
+/** With more workers on a machine each looks less often, so that in all about so many look in that time. */
+const LOOKERS = 4;
+/** Should all but one die at once, it still finds out soon. */
+const MOST_APART = 5;
+
 export interface SweepStatistics {
   running: boolean;
   total_scans: number;
@@ -64,6 +69,8 @@ export class RecoverySweep {
   readonly #trouble: RepeatedTrouble;
   /** Workers of whose jobs something can't be seen from here. */
   readonly #left_to_others = new Set<string>();
+  /** Workers on this machine, when they were last looked at. */
+  #live_here = 1;
   /** What is said once, however often it is found. */
   readonly #told = new Set<string>();
 
@@ -106,7 +113,8 @@ export class RecoverySweep {
         // The sweeps report a store that can't be used.
       }
     };
-    this.#loops.push(new Loop(clock, dead_every_ms, () => dead_every_ms, look));
+    const delay = () => dead_every_ms * Math.min(MOST_APART, Math.max(1, this.#live_here / LOOKERS));
+    this.#loops.push(new Loop(clock, dead_every_ms, delay, look));
   }
 
   async stop(options: { wait?: boolean; timeout_ms?: number } = {}): Promise<void> {
@@ -145,7 +153,9 @@ export class RecoverySweep {
 
   async #deadWorkers(): Promise<WorkerRecord[]> {
     const workers = await this.#options.store.workers({ live_on: host });
-    return workers.filter((worker) => isProvenDead(worker.process));
+    const dead = workers.filter((worker) => isProvenDead(worker.process));
+    this.#live_here = workers.length - dead.length;
+    return dead;
   }
 
   /** `always`: it is told of also when there was nothing to do. */

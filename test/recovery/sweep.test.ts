@@ -179,6 +179,24 @@ describe("a job whose worker died", () => {
   });
 });
 
+describe("looks for the dead", () => {
+  test("are about as many on a machine with one worker as on one with many", async (b) => {
+    const looksOf = async (live: number) => {
+      for (let n = 0; n < live; n++) await register(b, `live-${n}`, ALIVE);
+      let looks = 0;
+      const store = intercept(b.store, { workers: (query) => ((looks += 1), b.store.workers(query)) });
+      const sweep = sweepOf(b, { store, dead_every_ms: 1_000, every_ms: 3_600_000 });
+      sweep.start();
+      for (let second = 0; second < 40; second++) await b.pass(1_000);
+      await sweep.stop();
+      return looks * live;
+    };
+    expect(await looksOf(1)).toBeWithin(35, 45);
+    // Each of them: eight times in forty seconds, and not forty.
+    expect(await looksOf(20)).toBeWithin(20 * 6, 20 * 12);
+  });
+});
+
 describe("what is left of a recovered job on this machine", () => {
   async function expiredWith(b: Bench, pid: number): Promise<number> {
     await b.enqueue();
