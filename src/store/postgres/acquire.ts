@@ -13,8 +13,8 @@ import { isPaused } from "./pause.ts";
 import { byId, perRow } from "./session/arrays.ts";
 import type { Connection, Param } from "./session/session.ts";
 import { UNIQUE_VIOLATION, codeOf } from "./failure.ts";
-import { grantedOf } from "./session/granted.ts";
-import { CLOCK, COMMAND_KINDS, SQL, TURNS, WITHOUT_COMMAND, readyQueues, reopening } from "./statements.ts";
+import { grantedOf, reopening } from "./session/granted.ts";
+import { CLOCK, COMMAND_KINDS, SQL, TURNS, WITHOUT_COMMAND, readyQueues } from "./statements.ts";
 
 /** Due jobs that are promoted in one commit: few enough that a beat never waits long behind it. */
 export const PROMOTE_LIMIT = 5_000;

@@ -11,8 +11,8 @@ import type { SettleAnswer, SettleRequest } from "../store.ts";
 import { freeChildren } from "./dependencies.ts";
 import { fences, inRounds } from "./extend.ts";
 import { fromList, idsOf } from "./session/arrays.ts";
-import type { Connection } from "./session/session.ts";
-import { ENDS, SQL } from "./statements.ts";
+import type { Connection, Param } from "./session/session.ts";
+import { COMPLETIONS, ENDS, SQL } from "./statements.ts";
 
 type Work<T> = (db: Connection, again: boolean) => Promise<T>;
 
@@ -53,14 +53,18 @@ export async function endAll(writer: EndWriter, statement: string, requests: rea
   const sorted = requests.toSorted((a, b) => a.id - b.id);
   const teaching = sorted.filter(({ gaps, hook }) => gaps || hook);
   const plain = sorted.filter(({ gaps, hook }) => !gaps && !hook);
-  const done = new Set(await writer.statement((db, again) => endSome(db, statement, plain, again, false).then(allOf)));
+  const simple = statement === SQL.settle && plain.every(isCompletion) ? plain : [];
+  const done = new Set(await writer.statement((db, again) => endSome(db, completing, simple, again).then(allOf)));
+  const others = plain.filter(({ id }) => !done.has(id));
+  const ending = by(statement, { awaited_too: false });
+  for (const id of await writer.statement((db, again) => endSome(db, ending, others, again).then(allOf))) done.add(id);
   const left = plain.filter(({ id, change }) => !done.has(id) && isFinished(change.state));
   const current = left.length === 0 ? null : await writer.statement((db) => fences(db, left));
   const awaited = left.filter(({ id }) => current?.get(id)?.["awaited"]);
   const rest = [...teaching, ...awaited].toSorted((a, b) => a.id - b.id);
   if (rest.length === 0) return done;
   const more = await writer.transaction(async (db, again) => {
-    const ended = await endSome(db, statement, rest, again, true);
+    const ended = await endSome(db, by(statement, { awaited_too: true }), rest, again);
     // What an earlier try had ended, it had done all of this for.
     const here = rest.filter(({ id }) => ended.now.includes(id));
     await freeChildren(db, idsOf(here.filter(({ change }) => isFinished(change.state))));
@@ -80,15 +84,33 @@ interface Ended {
 
 const allOf = ({ now, before }: Ended): number[] => [...now, ...before];
 
+/** A statement that ends jobs, and what it is given. */
+type Ending = (requests: readonly SettleRequest[]) => [statement: string, params: Param[]];
+
+const by =
+  (statement: string, { awaited_too }: { awaited_too: boolean }): Ending =>
+  (requests) => [statement, [...ENDS.params(requests), awaited_too]];
+
+const completing: Ending = (requests) => [SQL.complete, COMPLETIONS.params(requests)];
+
+/** A success of a function, with nothing besides. */
+function isCompletion({ change, process, audit }: SettleRequest): boolean {
+  const { state, result, reason, ended } = change;
+  if (state.name !== "completed" || result.cause !== "success" || result.error !== null || reason !== null)
+    return false;
+  const { cause, error, signal, fence = null, cpu_ms = null, memory_bytes = null, exit_code } = ended;
+  if (cause !== "success" || error !== null || signal !== null || exit_code !== result.exit_code) return false;
+  return process === null && audit === null && fence === null && cpu_ms === null && memory_bytes === null;
+}
+
 async function endSome(
   db: Connection,
-  statement: string,
+  ending: Ending,
   requests: readonly SettleRequest[],
   again: boolean,
-  awaited_too: boolean,
 ): Promise<Ended> {
   if (requests.length === 0) return { now: [], before: [] };
-  const [row] = await db.query<{ ids: string | null }>(statement, [...ENDS.params(requests), awaited_too]);
+  const [row] = await db.query<{ ids: string | null }>(...ending(requests));
   const ids = fromList(row?.ids ?? null);
   if (!again || ids.length === requests.length) return { now: ids, before: [] };
   const left = requests.filter(({ id }) => !ids.includes(id));

@@ -14,7 +14,7 @@ import type { RecoverRequest, SettleRequest } from "../store.ts";
 import { BOUNDED, FULL, GATES, NEXT_START, isLimit } from "./limits.ts";
 import { isPaused } from "./pause.ts";
 import { Columns, perRow } from "./session/arrays.ts";
-import { GRANT_COLUMNS } from "./session/granted.ts";
+import { GRANT_COLUMNS, OPEN_ATTEMPTS, reopening } from "./session/granted.ts";
 
 export const ENDS = new Columns<SettleRequest | RecoverRequest>({
   id: ["bigint", ({ id }) => id],
@@ -43,6 +43,18 @@ export const ENDS = new Columns<SettleRequest | RecoverRequest>({
   audit: ["text", (request) => (request.audit === null ? null : auditText(request))],
   ended_at_ms: ["bigint", ({ ended_at_ms }) => ended_at_ms ?? null],
   expires_at_ms: ["bigint", (request) => ("expires_at_ms" in request ? request.expires_at_ms : null)],
+});
+
+/** Of successes of functions, of which there is no more to say. */
+export const COMPLETIONS = new Columns<SettleRequest>({
+  id: ["bigint", ({ id }) => id],
+  token: ["integer", ({ token }) => token],
+  finished_at_ms: ["bigint", ({ change }) => stateColumns(change.state)[2]],
+  failures: ["integer", ({ change }) => change.failures],
+  exit_code: ["integer", ({ change }) => change.ended.exit_code],
+  output: ["text", ({ change }) => change.result.output],
+  last_line: ["text", ({ change }) => change.ended.last_line],
+  beats: ["bigint", ({ change }) => change.ended.beats],
 });
 
 const JOB_COLUMNS = SHAPES.jobs.names;
@@ -123,21 +135,6 @@ const GRANTED_MS = `least(coalesce(nullif(coalesce(jobs.lease_ms, $3::bigint), 0
 const answer = `SELECT CASE WHEN due.found THEN 'due' WHEN due.bounded THEN 'bounded' END AS instead, ${GRANT_COLUMNS},
   ${inputOf("granted")} FROM due LEFT JOIN granted ON TRUE`;
 
-const OPEN_ATTEMPTS = `INSERT INTO lease.attempts (job_id, attempt, worker, host, started_at_ms, lease_ms, request)
-    SELECT id, token, $1, $2, started_at_ms, expires_at_ms - started_at_ms, $5::bigint FROM granted`;
-
-/**
- * An acquire that takes it well when an attempt is there already that it grants only now, as may be in a damaged store. To
- * look for these takes longer, so that most find out by failing; not within a transaction, which would not survive it.
- */
-export const reopening = (acquire: string): string =>
-  acquire.replace(
-    OPEN_ATTEMPTS,
-    () => `${OPEN_ATTEMPTS}
-    ON CONFLICT (job_id, attempt) DO UPDATE SET worker = excluded.worker, host = excluded.host, request = excluded.request,
-      started_at_ms = excluded.started_at_ms, lease_ms = excluded.lease_ms, ended_at_ms = NULL, cause = NULL`,
-  );
-
 const acquire = (picked: string, { more = "", bounded = BOUNDED, held = "" } = {}) => `WITH RECURSIVE ${CLOCK},
   ${GATES}, ${FULL}, due AS MATERIALIZED (
     SELECT $6::boolean AND (EXISTS (SELECT 1 FROM lease.freeing) OR EXISTS (
@@ -163,14 +160,16 @@ const ALL = (task: string, kind: Kind) => `SELECT picked.id FROM due, (
 
 // ── Settle ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+const NOT_RUNNING = `holder = NULL, expires_at_ms = NULL, cancel_requested_at_ms = NULL, held = NULL,
+      cancel_grace_ms = NULL, cancel_told_at_ms = NULL, counted = jobs.counted + 1`;
+
 /** With its last parameter false it leaves alone what others wait for: their fate belongs in the same transaction. */
 const settle = (fence: string, recovered: boolean) => `WITH ${CLOCK}, asked AS MATERIALIZED ${ENDS.sql}, ended AS (
     UPDATE lease.jobs SET state = asked.state, run_at_ms = coalesce(asked.run_at_ms, jobs.run_at_ms),
       finished_at_ms = asked.finished_at_ms, failures = asked.failures, cause = asked.cause,
       exit_code = asked.exit_code, error = asked.error, output = asked.output,
       reason = CASE WHEN asked.state = 'cancelled' THEN coalesce(asked.reason, jobs.reason) ELSE asked.reason END,
-      holder = NULL, expires_at_ms = NULL, cancel_requested_at_ms = NULL, held = NULL, cancel_grace_ms = NULL,
-      cancel_told_at_ms = NULL, counted = jobs.counted + 1
+      ${NOT_RUNNING}
     FROM asked WHERE jobs.id = asked.id AND ${RUNNING} AND jobs.token = asked.token
       -- Nobody asked for an end of which this outcome knows nothing, or only when its program had ended for good.
       AND (jobs.cancel_requested_at_ms IS NULL OR asked.state = 'cancelled'
@@ -194,6 +193,22 @@ const settle = (fence: string, recovered: boolean) => `WITH ${CLOCK}, asked AS M
   ), noted AS (
     INSERT INTO lease.checkpoints (job_id, task, kind, token, at_ms, text)
     SELECT id, task, 'error', token, clock.ms, audit FROM ended, clock WHERE audit IS NOT NULL ORDER BY n
+  ) SELECT array_agg(id)::text AS ids FROM ended`;
+
+/** Takes a seventh less than to ask of each what it may say besides. What it leaves alone has the other way. */
+const complete = `WITH ${CLOCK}, asked AS MATERIALIZED ${COMPLETIONS.sql}, ended AS (
+    UPDATE lease.jobs SET state = 'completed', finished_at_ms = asked.finished_at_ms, failures = asked.failures,
+      cause = 'success', exit_code = asked.exit_code, error = NULL, output = asked.output, reason = NULL, ${NOT_RUNNING}
+    FROM asked WHERE jobs.id = asked.id AND ${RUNNING} AND jobs.token = asked.token
+      AND jobs.cancel_requested_at_ms IS NULL AND NOT jobs.awaited
+    RETURNING jobs.id, asked.token, 'completed' AS state, 'success' AS end_cause, asked.exit_code, asked.last_line,
+      greatest(asked.beats, jobs.beats) AS beats, jobs.extensions, jobs.queue, jobs.started_at_ms, asked.token - 1 AS retries,
+      jobs.run_at_ms AS kept_run_at_ms
+  ), ${ENDED(false)}, closed AS (
+    UPDATE lease.attempts SET ended_at_ms = clock.ms, cause = 'success', exit_code = ended.exit_code, signal = NULL,
+      error = NULL, last_line = coalesce(ended.last_line, attempts.last_line), beats = greatest(attempts.beats, ended.beats),
+      extensions = greatest(attempts.extensions, ended.extensions), cpu_ms = NULL, memory_bytes = NULL
+    FROM ended, clock WHERE attempts.job_id = ended.id AND attempts.attempt = ended.token
   ) SELECT array_agg(id)::text AS ids FROM ended`;
 
 // ── The rest ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -343,6 +358,7 @@ export const SQL = {
     AND start < $4 ORDER BY start DESC LIMIT $5`,
 
   settle: settle("", false),
+  complete,
   recover: settle("AND jobs.expires_at_ms = asked.expires_at_ms", true),
   /** What a settle did whose answer was lost: an attempt has one end, and its cause tells whose it was. */
   ended: perRow`SELECT job_id AS id FROM lease.attempts

@@ -1,5 +1,5 @@
 /**
- * What an acquire answers about each job, in few columns: to write, to send and to read one takes as long as many of the
+ * What an acquire writes down of each grant, and answers about its job. The answer is in few columns: to write, to send and to read one takes as long as many of the
  * steps that grant a job. What all have in common is left out, and what is rarely said stands together as JSON.
  */
 
@@ -46,6 +46,22 @@ export const GRANT_COLUMNS = [
   `CASE WHEN ${isUsual.join(" AND ")} THEN NULL
     ELSE json_build_object(${RARE.map((column) => `'${column}', granted.${column}`).join(", ")}) END AS more`,
 ].join(", ");
+
+/** The attempts of what was granted. */
+export const OPEN_ATTEMPTS = `INSERT INTO lease.attempts (job_id, attempt, worker, host, started_at_ms, lease_ms, request)
+    SELECT id, token, $1, $2, started_at_ms, expires_at_ms - started_at_ms, $5::bigint FROM granted`;
+
+/**
+ * An acquire that takes it well when an attempt is there already that it grants only now, as may be in a damaged store. To
+ * look for these takes longer, so that most find out by failing; not within a transaction, which would not survive it.
+ */
+export const reopening = (acquire: string): string =>
+  acquire.replace(
+    OPEN_ATTEMPTS,
+    () => `${OPEN_ATTEMPTS}
+    ON CONFLICT (job_id, attempt) DO UPDATE SET worker = excluded.worker, host = excluded.host, request = excluded.request,
+      started_at_ms = excluded.started_at_ms, lease_ms = excluded.lease_ms, ended_at_ms = NULL, cause = NULL`,
+  );
 
 /** The jobs of an answer, as whole rows. */
 export function grantedOf(rows: readonly SqlRow[], holder: string): SqlRow[] {
