@@ -1,6 +1,7 @@
 /**
- * What an acquire writes down of each grant, and answers about its job. The answer is in few columns: to write, to send and to read one takes as long as many of the
- * steps that grant a job. What all have in common is left out, and what is rarely said stands together as JSON.
+ * What an acquire writes down of each grant, and what it answers about the job, in few columns: to write, to send and to
+ * read one takes as long as many of the steps that grant a job. What all have in common is left out, and what is rarely
+ * said stands together as JSON.
  */
 
 import { DEFAULT_SETTINGS } from "../../../core/job.ts";
