@@ -60,9 +60,19 @@ export function machineTime(): MachineTime {
   if (found) return { boot_id: machineBoot(), uptime_ms: found.uptime_ms(), suspends: found.woken_at_s() };
   return {
     boot_id: machineBoot(),
-    uptime_ms: Math.round(Number(readOrNull("/proc/uptime")?.split(" ")[0] ?? Number.NaN) * 1_000),
+    uptime_ms: Math.round(
+      (Number(readOrNull("/proc/uptime")?.split(" ")[0] ?? Number.NaN) - addedToUptime_s()) * 1_000,
+    ),
     suspends: Number(readOrNull("/sys/power/suspend_stats/success") ?? 0),
   };
+}
+
+let added_s: number | undefined;
+
+/** In a namespace of time: what it adds. Else every look from another one would seem to show that the clock was set. */
+function addedToUptime_s(): number {
+  added_s ??= Number(/^boottime\s+(-?\d+)/m.exec(readOrNull("/proc/self/timens_offsets") ?? "")?.[1] ?? 0);
+  return added_s;
 }
 
 export interface ProcessStat {

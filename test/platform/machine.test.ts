@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
+import { join } from "node:path";
 import process from "node:process";
 import {
   bootId,
@@ -8,9 +9,12 @@ import {
   identify,
   isProvenAlive,
   isProvenDead,
+  machineTime,
   ownIdentity,
   processGroup,
 } from "../../src/platform/machine.ts";
+import type { MachineTime } from "../../src/core/clock.ts";
+import { isPossible } from "../support/namespaces.ts";
 
 /** As this machine would have been called before it was booted. */
 const EARLIER_BOOT = bootId().replace(/^[^/]*/, "an earlier one");
@@ -92,5 +96,19 @@ describe.skipIf(!existsSync("/proc/self/stat"))("a process", () => {
     await child.end();
     expect(groupMembers(child.pid)).toEqual([]);
     expect(marked()).toEqual([]);
+  });
+});
+
+const IN_ANOTHER_TIME = ["unshare", "--time", "--fork", "--kill-child", "--boottime", "100000"];
+
+describe.if(isPossible(IN_ANOTHER_TIME, import.meta.file))("the time of this machine", () => {
+  test("is the same in a container that counts another one since its start", async () => {
+    const module = join(import.meta.dir, "../../src/platform/machine.ts");
+    const program = `console.log(JSON.stringify((await import(${JSON.stringify(module)})).machineTime()))`;
+    const child = Bun.spawn([...IN_ANOTHER_TIME, process.execPath, "-e", program], { stdout: "pipe" });
+    const there = JSON.parse(await child.stdout.text()) as MachineTime;
+    const here = machineTime();
+    expect(there.boot_id).toBe(here.boot_id);
+    expect(here.uptime_ms - there.uptime_ms).toBeWithin(-20, 60_000);
   });
 });
