@@ -3,7 +3,7 @@
  * the command narrows it, at a price that is bounded however large the store is.
  */
 
-import type { Job, ShownState } from "../core/job.ts";
+import { shownState, type Job, type ShownState } from "../core/job.ts";
 import { SORTS, type ListQuery, type Selection } from "../store/queries.ts";
 import type { Glance } from "../store/store.ts";
 import { SEARCHED_JOBS } from "./job_search.ts";
@@ -51,10 +51,11 @@ export async function* listedJobs(store: Glance, query: JobListQuery, page: numb
     match === undefined ? paged(store, part, size) : matching(store, { ...part, text: match }, search_time);
   const seen = new Set<number>();
   let left = query.limit;
-  for (const states of groupsOf(query)) {
+  for (const groups of await walks(store, query)) {
     const order = sort === "live" ? "id" : sort;
-    const part = { ...asked, ...(states === null ? {} : { states }), sort: order, limit: left };
-    for await (const found of turn(part, page)) {
+    const states = groups.flat();
+    const part = { ...asked, ...(states.length === 0 ? {} : { states }), sort: order, limit: left };
+    for await (const found of groups.length > 1 ? inGroups(turn(part, page), groups, left) : turn(part, page)) {
       // One that ended between two questions is in both answers.
       const fresh = found.filter(({ id }) => !seen.has(id)).slice(0, left);
       if (sort === "live") for (const { id } of fresh) seen.add(id);
@@ -63,6 +64,44 @@ export async function* listedJobs(store: Glance, query: JobListQuery, page: numb
       if (left === 0) return;
     }
   }
+}
+
+type States = readonly ShownState[];
+
+/**
+ * The groups of states that are looked through together, in the order of the list; none: all. A match walks through the
+ * newest jobs whatever their states, so groups with many jobs are walked through once for all of them.
+ */
+async function walks(store: Glance, query: JobListQuery): Promise<States[][]> {
+  const groups = groupsOf(query);
+  if (query.match === undefined || query.sort !== "live") return groups.map((group) => (group === null ? [] : [group]));
+  const counts = await store.counts();
+  const has = (group: States) => (state: string) => group.some((shown) => (STORED[shown] ?? shown) === state);
+  const isLarge = (group: States) =>
+    counts.filter(({ state }) => has(group)(state)).reduce((sum, { count }) => sum + count, 0) > SEARCHED_JOBS;
+  const walked: States[][] = [];
+  for (const group of groups.map((states) => states ?? [])) {
+    const before = walked.at(-1);
+    if (before !== undefined && isLarge(group) && before.every(isLarge)) before.push(group);
+    else walked.push([group]);
+  }
+  return walked;
+}
+
+/** As what a state that is shown is stored, where that has another name. */
+const STORED: Readonly<Partial<Record<ShownState, string>>> = { cancelling: "running", retrying: "scheduled" };
+
+/** The first of each group, group by group; when the first group has them all, the walk is over. */
+async function* inGroups(pages: AsyncIterable<Job[]>, groups: readonly States[], most: number): AsyncGenerator<Job[]> {
+  const found = groups.map((): Job[] => []);
+  for await (const page of pages) {
+    for (const job of page) {
+      const group = found[groups.findIndex((states) => states.includes(shownState(job)))];
+      if (group !== undefined && group.length < most) group.push(job);
+    }
+    if (found[0]?.length === most) break;
+  }
+  yield found.flat();
 }
 
 /** The states of each part of the list; null: all. */

@@ -43,3 +43,28 @@ test("a list that was cut short says so, and where the rest is", async () => {
     /build\.sh[^]*\nlooked for 1s and stopped: older jobs may match too; --json looks on\n$/,
   );
 });
+
+test("what waits and what is over are looked for in one walk where there are many of both", async () => {
+  await store.enqueue([newJob({ argv: ["./deploy.sh", "2"] }), newJob({ argv: ["./deploy.sh", "3"] })]);
+  await store.cancel([1, 4], null);
+  const searches: unknown[] = [];
+  const large = new Proxy(store, {
+    get(target, name) {
+      if (name === "counts") return () => MANY;
+      const verb: unknown = Reflect.get(target, name, target);
+      if (typeof verb !== "function") return verb;
+      return (...args: unknown[]) => {
+        if (name === "search") searches.push(args);
+        return Reflect.apply(verb, target, args);
+      };
+    },
+  });
+  const listed = async (limit: number) =>
+    (await Array.fromAsync(listedJobs(large, { ...query, limit }, 10))).flat().map(({ id }) => id);
+  expect(await listed(10)).toEqual([3, 4, 1]);
+  expect(searches).toHaveLength(2);
+  expect(await listed(2)).toEqual([3, 4]);
+  expect(await listed(1)).toEqual([3]);
+});
+
+const MANY = (["pending", "completed", "cancelled"] as const).map((state) => ({ queue: "q", state, count: 1_000_000 }));
