@@ -184,6 +184,14 @@ describe("a damaged store", () => {
     expect(readFileSync(file).equals(before)).toBe(true);
   });
 
+  test("of which nothing is left but its log is not taken for a new one", async () => {
+    const place = newPlace();
+    await place.enqueue("--", "true");
+    truncateSync(place.store, 0);
+    await expectUnusable(place.store, /is empty, but has been one: .*put back a copy, or remove/, COMMANDS.slice(0, 3));
+    expect(readFileSync(place.store)).toHaveLength(0);
+  });
+
   test("whose header was overwritten is no database any more", async () => {
     await expectUnusable(damaged(overwrite(0, noise.slice(0, 16))), "is not a lease store");
   });

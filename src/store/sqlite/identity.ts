@@ -118,7 +118,13 @@ function linkTarget(link: string): string | null {
 /** A store put back without its log would be read with the log of the other, page by page: that is neither of them. */
 export function refuseOtherLog(path: string): void {
   const files = platform.quickFiles();
-  const [store, log] = [files?.lstat(path), files?.lstat(`${path}-wal`)];
+  // First the log: who makes a store makes its log last.
+  const log = files?.lstat(`${path}-wal`);
+  const store = files?.lstat(path);
+  if (store?.size === 0 && log) {
+    const fix = `put back a copy, or remove ${path}-wal and ${path}-shm to begin anew`;
+    throw new LeaseError("store_corrupt", `store ${path} is empty, but has been one: its log lies beside it; ${fix}`);
+  }
   if (!store || !log || !isOlderLog(store, log)) return;
   const fix = `if it was put back from a backup, remove ${path}-wal and ${path}-shm; else put back the file that was there`;
   throw new LeaseError("store_replaced", `the log beside store ${path} belongs to another file: ${fix}`);

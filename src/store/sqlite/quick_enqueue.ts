@@ -208,7 +208,7 @@ export function quickLocation(files: QuickFiles, file: string): QuickLocation | 
   const store = ours(path, FILE);
   const wal = ours(`${path}-wal`, FILE);
   if (folder === null || store === null || wal === null || ours(`${path}-shm`, FILE) === null) return null;
-  if (isOlderLog(store, wal)) return null;
+  if (store.size === 0 || isOlderLog(store, wal)) return null;
   if (store.links !== 1 || store.mount === null || store.mount !== folder.mount) return null;
   // A journal is most often not there; one that is takes a closer look.
   if (files.lstat(`${path}-journal`) !== null || !isKeptAbove(files, folder_path, own_uid)) return null;
