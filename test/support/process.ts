@@ -64,7 +64,7 @@ export async function until<T>(
   look: () => T | Promise<T>,
   options: { within_ms?: number; step_ms?: number; wake?: (again: () => void) => () => void; told?: () => string } = {},
 ): Promise<Exclude<T, false | null | undefined>> {
-  const { within_ms = 10_000, step_ms = 20 } = options;
+  const { within_ms = 30_000, step_ms = 20 } = options;
   const deadline_ms = performance.now() + within_ms;
   for (;;) {
     const seen = await look();
@@ -141,7 +141,7 @@ export class Program {
   }
 
   /** The first line on either stream that matches, as soon as it was said. */
-  async line(pattern: RegExp, within_ms = 10_000): Promise<string> {
+  async line(pattern: RegExp, within_ms = 30_000): Promise<string> {
     return until(
       `${this.words.slice(1, 3).join(" ")} says ${pattern}`,
       () => {
@@ -339,7 +339,7 @@ export class Site {
   }
 
   /** Waits for a line in a file of the site. */
-  async written(name: string, pattern: RegExp, within_ms = 10_000): Promise<string> {
+  async written(name: string, pattern: RegExp, within_ms = 30_000): Promise<string> {
     return until(`${name} has ${pattern}`, () => this.lines(name).find((line) => pattern.test(line)), {
       within_ms,
       step_ms: 10,
