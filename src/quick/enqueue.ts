@@ -66,13 +66,19 @@ function describe({ values, rest, behind_dashes }: QuickLine): NewJob | null {
   else return null;
   // There may be something to say about it.
   if (!behind_dashes && rest.some((word, index) => index > 0 && word.startsWith("-"))) return null;
-  Object.assign(job, { task, key, ...(queue === undefined ? {} : { queue }) });
+  job.task = task;
+  job.key = key;
+  if (queue !== undefined) job.queue = queue;
   const delay_ms = timeOf(values["delay"], 0);
   const priority = numberOf(values["priority"], 0);
   const parents = after === undefined ? [] : after.split(",");
   const settings = settingsOf(values);
   if (delay_ms === null || priority === null || settings === null || !parents.every((id) => ID.test(id))) return null;
-  return { ...job, delay_ms, priority, settings, after: [...new Set(parents.map(Number))] };
+  job.delay_ms = delay_ms;
+  job.priority = priority;
+  job.settings = settings;
+  if (after !== undefined) job.after = [...new Set(parents.map(Number))];
+  return job;
 }
 
 /** Those of a default job as they are: by that it is known to be one. */

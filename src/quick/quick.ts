@@ -20,7 +20,8 @@ export type QuickAnswer = { text: string; printed: boolean } | { code: ErrorCode
 
 /** Null: nothing was done. Otherwise the process must end, by endAtOnce, without closing anything: see onQuickStore. */
 export function answerQuickly(words: readonly string[], env: Env): QuickAnswer | null {
-  const [name, ...rest] = commandFirst(words);
+  const line = commandFirst(words);
+  const name = line[0];
   const work =
     name === "enqueue" || name === "add"
       ? enqueueQuickly
@@ -30,7 +31,7 @@ export function answerQuickly(words: readonly string[], env: Env): QuickAnswer |
           ? checkpointQuickly
           : null;
   const files = work === null ? null : platform.quickFiles();
-  const write = work === null || files === null ? null : readLine(() => work(files, rest, env));
+  const write = work === null || files === null ? null : readLine(() => work(files, line.slice(1), env));
   if (files === null || write === null) return null;
   try {
     const text = write();
@@ -44,6 +45,7 @@ export function answerQuickly(words: readonly string[], env: Env): QuickAnswer |
 
 /** `--store X enqueue …` as `enqueue --store X …`. */
 function commandFirst(words: readonly string[]): readonly string[] {
+  if (words[0]?.startsWith("--store") !== true) return words;
   const [first = "", second = "", third = "", ...rest] = words;
   if (first === "--store") return [third, first, second, ...rest];
   return first.startsWith("--store=") ? [second, first, ...words.slice(2)] : words;
