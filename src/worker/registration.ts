@@ -27,7 +27,8 @@ export interface RegistrationOptions {
 }
 
 const LOOK_EVERY_MS = 1_000;
-const REFRESH_MS = 10_000;
+/** Twice within the minute after which it counts as missing: each sign of life is a commit that wakes all the others. */
+const REFRESH_MS = 25_000;
 
 export class Registration {
   readonly id: string;

@@ -9,46 +9,89 @@
 import { watch as watchFile, type WatchListener } from "node:fs";
 import { basename, dirname } from "node:path";
 import { platform } from "#platform";
+import type { Clock } from "../../core/clock.ts";
 import { isReplaced, type LeaseError } from "../../core/errors.ts";
+import { systemClock } from "../../platform/clock.ts";
 import type { Database } from "./open.ts";
 
-/** A write is reported before its commit can be seen, so a look that finds nothing is repeated a little later. */
-const LOOKS_AFTER_MS = [0, 1, 5, 25];
+/**
+ * A write is reported before its commit can be seen, which waits for the disk: a look that finds nothing is repeated, soon
+ * at first, as a job may be waiting for it.
+ */
+const LOOKS_AFTER_MS = [0, 1, 1, 1, 1, 2, 2, 4, 8, 25];
 /** Where others commit all the time, it is enough to hear of it so often: a fleet spends its time on jobs instead. */
 const PAUSE_AFTER_CHANGE_MS = 5;
+
+/** When to look whether a write has become a commit of somebody else. */
+export class CommitLooks {
+  readonly #clock: Pick<Clock, "after">;
+  readonly #version: () => unknown;
+  readonly #changed: () => void;
+  #seen: unknown;
+  /** How many have been made, or are about to be, since the last write. */
+  #looks = LOOKS_AFTER_MS.length;
+  #cancelNext: (() => void) | null = null;
+  /** The next comes after a change: not sooner for any write. */
+  #paused = false;
+  #ended = false;
+
+  constructor(clock: Pick<Clock, "after">, version: () => unknown, changed: () => void) {
+    this.#clock = clock;
+    this.#version = version;
+    this.#changed = changed;
+    this.#seen = version();
+  }
+
+  written(): void {
+    const delay_ms = LOOKS_AFTER_MS[this.#looks - 1] ?? 0;
+    // The last look for an earlier write is later than the first for this one.
+    if (this.#cancelNext !== null && !this.#paused && delay_ms > 1) this.#skipNext();
+    this.#looks = 0;
+    if (this.#cancelNext === null) this.#next();
+  }
+
+  /** Where writes are not reported. */
+  look(): void {
+    this.#skipNext();
+    const version = this.#version();
+    this.#paused = version !== this.#seen;
+    this.#seen = version;
+    if (this.#paused) this.#changed();
+    this.#next();
+  }
+
+  end(): void {
+    this.#ended = true;
+    this.#skipNext();
+  }
+
+  #skipNext(): void {
+    this.#cancelNext?.();
+    this.#cancelNext = null;
+  }
+
+  #next(): void {
+    const delay_ms = LOOKS_AFTER_MS[this.#looks++];
+    if (delay_ms === undefined || this.#ended) return;
+    const least_ms = this.#paused ? PAUSE_AFTER_CHANGE_MS : 0;
+    this.#cancelNext = this.#clock.after(Math.max(delay_ms, least_ms), () => this.look());
+  }
+}
 
 export function watchCommits(path: string, db: Database, changed: () => void): () => void {
   const wal = `${basename(path)}-wal`;
   const version = () => db.sql("PRAGMA data_version").get()?.["data_version"];
-  let seen = version();
-  let looks = LOOKS_AFTER_MS.length;
-  let timer: ReturnType<typeof setTimeout> | null = null;
-  let stopped = false;
-  const look = () => {
-    timer = null;
-    const current = version();
-    const changed_since = current !== seen;
-    seen = current;
-    if (changed_since) changed();
-    next(changed_since ? PAUSE_AFTER_CHANGE_MS : 0);
-  };
-  const next = (least_ms = 0) => {
-    const delay_ms = LOOKS_AFTER_MS[looks++];
-    if (delay_ms !== undefined && !stopped) timer = setTimeout(look, Math.max(delay_ms, least_ms));
-  };
+  const looks = new CommitLooks(systemClock, version, changed);
   // The folder, not the file: a WAL may be removed and made again.
   const unwatch = watchFolder(dirname(path), (_event, name) => {
-    if (name !== wal) return;
-    looks = 0;
-    if (timer === null) next();
+    if (name === wal) looks.written();
   });
-  const regular = platform.watches_folders ? null : setInterval(() => timer ?? look(), LOOK_INSTEAD_MS);
+  const regular = platform.watches_folders ? null : setInterval(() => looks.look(), LOOK_INSTEAD_MS);
   regular?.unref();
   return () => {
-    stopped = true;
     unwatch();
     if (regular !== null) clearInterval(regular);
-    if (timer !== null) clearTimeout(timer);
+    looks.end();
   };
 }
 
@@ -62,8 +105,8 @@ function watchFolder(folder: string, listener: WatchListener<string>): () => voi
   return () => watcher.close();
 }
 
-/** The net below the events, which not every file system has. */
-const LOOK_EVERY_MS = 500;
+/** The net below the events, which not every file system has: it is noticed within a second. */
+const LOOK_EVERY_MS = 900;
 
 /** `check` throws when the files are others. */
 export function watchReplaced(path: string, check: () => void, fence: (error: LeaseError) => void): () => void {
