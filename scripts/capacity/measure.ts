@@ -1,24 +1,18 @@
-/**
- * What a job costs on a server of this machine, and what many workers really do there: each has a store of its own, with
- * its own connections and its own commits, and slots whose jobs only take time.
- */
+/** What a job costs on a server of this machine, and what a fleet (fleet.ts) really does there. */
 
 import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import process from "node:process";
-import { isRefusal, transition } from "../../src/core/transition.ts";
 import { systemClock, systemRandom } from "../../src/platform/clock.ts";
 import { openPostgres } from "../../src/store/postgres/open.ts";
-import type { Grant, Store } from "../../src/store/store.ts";
+import type { Store } from "../../src/store/store.ts";
 import { startServer } from "../bench/league/postgres.ts";
-import { cpuOf, job, median, SUCCESS, times } from "../bench/harness.ts";
+import { cpuOf, job, median, times } from "../bench/harness.ts";
+import type { Fleet, FleetWork } from "./fleet.ts";
 import type { Costs } from "./model.ts";
 
-export interface Fleet {
-  workers: number;
-  slots: number;
-  job_ms: number;
-  seconds: number;
-}
+/** More take more memory than they tell. */
+const MOST_PROCESSES = 8;
 
 export interface Seen {
   jobs_per_s: number;
@@ -44,37 +38,48 @@ export class Ground {
   }
 
   /** So many jobs per second, and what each took of the processors. */
-  async run({ workers, slots, job_ms, seconds }: Fleet): Promise<Seen> {
+  async run(fleet: Fleet): Promise<Seen> {
+    const { workers, slots, job_ms, seconds } = fleet;
     const producer = await this.#store();
     const most = Math.ceil((workers * slots * seconds * 1_000) / job_ms) + 1_000;
     for (let added = 0; added < most; added += 10_000)
       await producer.enqueue(times(Math.min(10_000, most - added), () => job(["true"])));
-    const stores = await Promise.all(times(workers, () => this.#store()));
-    const [server_before, own_before] = [serverCpu(), process.cpuUsage()];
-    const started_ms = performance.now();
-    const until_ms = started_ms + seconds * 1_000;
-    let done = 0;
-    const slot = async (store: Store, holder: string) => {
-      const request = { holder, host: "capacity", count: 1, queues: ["default"], task: null, lease_ms: 300_000 };
-      while (performance.now() < until_ms) {
-        const [grant] = await store.acquire(request);
-        if (grant === undefined) return;
-        await Bun.sleep(job_ms);
-        await settle(store, grant);
-        done += 1;
-      }
-    };
-    await Promise.all(stores.flatMap((store, n) => times(slots, () => slot(store, `worker ${n}`))));
+    const processes = Math.min(workers, MOST_PROCESSES);
+    const parts = times(processes, (n) => this.#start({ ...fleet, workers: shareOf(workers, processes, n) }));
+    await Promise.all(parts.map(({ ready }) => ready));
+    const [server_before, started_ms] = [serverCpu(), performance.now()];
+    const works = await Promise.all(parts.map(({ go }) => go()));
     const taken_ms = performance.now() - started_ms;
-    const own = process.cpuUsage(own_before);
+    const done = works.reduce((sum, work) => sum + work.done, 0);
+    const worker_ms = works.reduce((sum, work) => sum + work.cpu_ms, 0) / done;
+    // Of those that end the server's processes know nothing any more.
     const server_ms = (serverCpu() - server_before) / done;
-    await Promise.all(stores.map((store) => store.close()));
+    await Promise.all(parts.map(({ end }) => end()));
     await producer.cancel(
       (await producer.outlines({ states: ["pending"], limit: most, newest_first: false })).map(({ id }) => id),
       null,
     );
     await producer.close();
-    return { jobs_per_s: (done * 1_000) / taken_ms, server_ms, worker_ms: (own.user + own.system) / 1_000 / done };
+    return { jobs_per_s: (done * 1_000) / taken_ms, server_ms, worker_ms };
+  }
+
+  #start(part: Fleet) {
+    const script = join(import.meta.dir, "fleet.ts");
+    const argv = [process.execPath, script, JSON.stringify({ ...part, url: this.#url })];
+    const child = Bun.spawn(argv, { stdin: "pipe", stdout: "pipe", stderr: "inherit" });
+    const lines = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
+    const line = async () => (await lines.read()).value ?? "";
+    const tell = (word: string) => (child.stdin.write(`${word}\n`), child.stdin.flush());
+    const ready = line();
+    const go = async () => {
+      await tell("go");
+      return JSON.parse(await line()) as FleetWork;
+    };
+    const end = async () => {
+      await tell("end");
+      await child.exited;
+    };
+    return { ready, go, end };
   }
 
   /** One worker, hardly busy: nobody waits for anybody. */
@@ -110,15 +115,9 @@ export class Ground {
   }
 }
 
-async function settle(store: Store, { job: granted }: Grant): Promise<void> {
-  const { id, token } = granted;
-  const change = transition(
-    granted,
-    { type: "settle", token, end: SUCCESS },
-    { now_ms: await store.now(), random: Math.random },
-  );
-  if (isRefusal(change)) throw new Error(change.refused);
-  await store.settle([{ id, token, change, process: null, audit: null }]);
+/** Of so many, as evenly as it goes. */
+function shareOf(all: number, parts: number, n: number): number {
+  return Math.floor(all / parts) + (n < all % parts ? 1 : 0);
 }
 
 /** Of all its processes, those that have ended not counted: it keeps its connections while we measure. */
