@@ -16,7 +16,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 . scripts/setup.sh
 
-all=(cold_enqueue bulk store_size inspect_size dashboard store_drain library_drain library_enqueue library_beats library_postgres limits flood chatty shell_throughput fence fleet pickup recover steps idle postgres)
+all=(cold_enqueue growth bulk store_size inspect_size dashboard store_drain library_drain library_enqueue library_beats library_postgres limits flood chatty shell_throughput fence fleet pickup recover steps idle postgres)
 names=()
 flags=()
 while [ $# -gt 0 ]; do
