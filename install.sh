@@ -53,6 +53,13 @@ get() {
   esac
 }
 
+# Whether a folder can be made there, or is there, and takes files.
+takes_files() {
+  place=$1
+  while [ ! -e "$place" ]; do place=$(dirname "$place"); done
+  [ -d "$place" ] && [ -w "$place" ]
+}
+
 digest() {
   if command -v sha256sum >/dev/null; then
     sha256sum "$1"
@@ -67,13 +74,16 @@ main() {
   system
   prefix=${LEASE_PREFIX:-${HOME:?}/.local}
   from=${LEASE_FROM:-https://github.com/$repository/releases/${LEASE_VERSION:+download/v}${LEASE_VERSION:-latest/download}}
+  for folder in "$prefix/bin" "$prefix/share"; do
+    takes_files "$folder" || fail "you may not write to $folder: LEASE_PREFIX=FOLDER names another place"
+  done
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
 
   get SHA256SUMS "$work/SHA256SUMS"
   # The only archive of that name, whatever its version.
   line=$(grep -E "  lease-${LEASE_VERSION:-[0-9][^ ]*}-$target\.tar\.gz\$" "$work/SHA256SUMS" | head -n 1)
-  [ -n "$line" ] || fail "this release has nothing for $target"
+  [ -n "$line" ] || fail "this release has no ${LEASE_VERSION:+$LEASE_VERSION }for $target"
   expected=${line%% *}
   archive=${line##* }
   say "lease: fetching $archive from $from"
@@ -96,7 +106,7 @@ main() {
   say "lease: with a man page and completions below $prefix/share; to remove it, delete these"
   case :$PATH: in
     *:"$prefix/bin":*) ;;
-    *) say "lease: $prefix/bin is not on your PATH: add it in your shell's profile" ;;
+    *) say "lease: $prefix/bin is not on your PATH; in your shell's profile: export PATH=\"$prefix/bin:\$PATH\"" ;;
   esac
   case $target in darwin-*) say "lease: macOS is a preview, see docs/install.md" ;; esac
   say "lease: try: lease enqueue -- echo hello && lease worker --until-empty"

@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
 # A first job with the lease of a linux-arm64 archive, on whatever machine this is, by qemu's user emulation.
-#   scripts/smoke_arm64.sh ARCHIVE [LIBRARIES]   where LIBRARIES has lib/ld-linux-aarch64.so.1; Debian: libc6-arm64-cross
+#   scripts/smoke_arm64.sh ARCHIVE [LIBRARIES]   where LIBRARIES has lib/ld-linux-aarch64.so.1
+# Debian: apt-get install qemu-user libc6-arm64-cross
 set -euo pipefail
 archive=$1
 libraries=${2:-/usr/aarch64-linux-gnu}
+qemu=$(command -v qemu-aarch64-static qemu-aarch64 | head -n 1)
+[ -n "$qemu" ] || { echo "needs qemu-user: apt-get install qemu-user libc6-arm64-cross" >&2; exit 1; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 tar -xzf "$archive" -C "$folder" --strip-components=1
 mkdir -m 700 "$folder/store"
 export LEASE_STORE=$folder/store/lease.db
-lease() { qemu-aarch64-static -L "$libraries" "$folder/lease" "$@"; }
+lease() { "$qemu" -L "$libraries" "$folder/lease" "$@"; }
 
 lease version
 id=$(lease enqueue --retries 1 -c 'echo "attempt $LEASE_ATTEMPT"; test "$LEASE_ATTEMPT" -ge 2')

@@ -129,6 +129,11 @@ export function has(command: string): boolean {
   return Bun.which(command) !== null;
 }
 
+/** moreutils has a `parallel` of its own; `sem` is GNU's alone. */
+export function hasGnuParallel(): boolean {
+  return has("parallel") && has("sem");
+}
+
 interface RunOptions {
   env?: Record<string, string>;
   cwd?: string;

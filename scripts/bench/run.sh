@@ -38,7 +38,8 @@ done
 
 # A tool that can't be had leaves its figures out, and says so.
 need_debian hyperfine hyperfine || true
-need_debian parallel parallel || true
+# moreutils has a `parallel` of its own; `sem` is GNU's alone.
+need_debian sem parallel || true
 need_debian tsp task-spooler || true
 need_debian nq nq || true
 

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import {
   filledStore,
   has,
+  hasGnuParallel,
   job,
   leaseBinary,
   newFolder,
@@ -74,7 +75,7 @@ for (let turn = 0; turn < TURNS; turn++) {
   const two = await worker(2);
   // Both neighbours in time count, so that a machine that gets slower or faster does not favour one side.
   turns.xargs2.push({ ours: two.run, other: (before + (await xargs(2))) / 2 });
-  if (has("parallel")) turns.parallel.push({ ours: two.run, other: await parallel() });
+  if (hasGnuParallel()) turns.parallel.push({ ours: two.run, other: await parallel() });
   if (has("tsp")) turns.tsp.push({ ours: two.with_enqueue, other: await spooler() });
   if (has("nq")) turns.nq.push({ ours: two.with_enqueue, other: await nq() });
   await quiet();

@@ -4,7 +4,7 @@
 // passes on signals, the terminal and how it ended. It is a convenience: the executable in @lease/cli-SYSTEM/bin/lease
 // can be started by itself. LEASE_BINARY names another one.
 const { spawn } = require("node:child_process");
-const { accessSync, constants, readFileSync } = require("node:fs");
+const { accessSync, constants, readFileSync, statSync } = require("node:fs");
 const os = require("node:os");
 
 const CAN_NOT = 125;
@@ -56,6 +56,7 @@ if (typeof process.execve === "function") {
   // It does not come back with an error, it aborts: so what can go wrong is looked at first.
   try {
     accessSync(program, constants.X_OK);
+    if (statSync(program).isDirectory()) throw new Error("it is a folder");
   } catch (error) {
     fail(`${program} can't be started: ${error.message}`);
   }

@@ -62,8 +62,9 @@ export default command({
     ["lease doctor --json | jq '.findings[] | select(.level != \"ok\")'", "for a monitor"],
   ],
   notes: [
-    "Changes nothing. A store of more than 32 MiB is only glanced into, which takes a moment whatever its size; --full " +
-      "reads all of it, and says at a terminal how far it is.",
+    "Changes nothing, but that a store of an older lease gets the schema of this one, as by any command. A store of more than " +
+      "32 MiB is only glanced into, which takes a moment whatever its size; --full reads all of it, and says at a terminal how " +
+      "far it is.",
   ],
   exit_codes: [
     ["0", "all is well, or there are only warnings"],

@@ -3,7 +3,7 @@
  * that there is exactly one however often that write is tried. It never has a hook of its own.
  */
 
-import { OPEN_GATE } from "./gate.ts";
+import { draftJob } from "./draft.ts";
 import { DEFAULT_BACKOFF } from "./retry.ts";
 import { DEFAULT_SETTINGS, type Job, type NewJob } from "./job.ts";
 import type { Change } from "./transition.ts";
@@ -21,15 +21,10 @@ export function hookOf(job: Failing, change: Change, last_lines: readonly string
   if (change.state.name !== "failed" || on_failed === null || hook !== null) return null;
   const { cause, error } = change.result;
   return {
-    ...OPEN_GATE,
+    ...draftJob(job.cwd),
     argv: ["sh", "-c", on_failed],
     queue: job.queue,
-    task: null,
-    key: null,
-    if_exists: "skip",
     priority: job.priority,
-    input: null,
-    cwd: job.cwd,
     env: {
       ...job.env,
       LEASE_FAILED_JOB: String(job.id),
@@ -44,12 +39,6 @@ export function hookOf(job: Failing, change: Change, last_lines: readonly string
       backoff: DEFAULT_BACKOFF,
       hook: { job: job.id, attempt: change.token },
     },
-    run_at_ms: null,
-    delay_ms: 0,
-    after: [],
-    after_any: [],
-    after_failed: [],
-    after_task: [],
   };
 }
 

@@ -1,4 +1,4 @@
-/** The platform on Deno: `node:sqlite`, `node:child_process`; it has no terminals to give. */
+/** The platform on Deno, and of the library on Node: `node:sqlite`, `node:child_process`; it has no terminals to give. */
 
 import { spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";

@@ -1,5 +1,5 @@
 /**
- * What differs between Bun and Deno. Code imports `#platform`; package.json picks the file by the runtime's condition,
+ * What differs between Bun and Deno (Node is as Deno here). Code imports `#platform`; package.json picks the file by the runtime's condition,
  * so no code asks which runtime it is on. Beside it what both have, but is loaded when it is asked for and not before:
  * every start pays for what it loads.
  */

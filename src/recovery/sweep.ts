@@ -134,6 +134,11 @@ export class RecoverySweep {
     return counts;
   }
 
+  /** Schedules whose time has come; answers how many jobs that made. */
+  fireDue(): Promise<number> {
+    return fireSchedules(this.#options);
+  }
+
   /** Only what workers that died on this machine left behind: cheap enough for every second. */
   async scanDead(): Promise<SweepCounts | null> {
     const dead = await this.#deadWorkers();

@@ -354,7 +354,7 @@ export class WorkerPool {
 
   async #endIfEmpty(): Promise<void> {
     const left = await whatIsLeft(this.#options.store, this.#options, this.#options.sweep ? this.#sweep : null);
-    if (left === "recovered") this.#fill();
+    if (left === "more") this.#fill();
     else if (left === "nothing" && this.#idle && this.#asking === null) void this.#end(null);
     else this.#endIfDone();
   }

@@ -1,6 +1,7 @@
 /**
- * When `--until-empty` ends: nothing is pending in the queues that the worker serves, no retry is scheduled, and no
- * dead worker of this machine has left anything. A job that a person delayed into the future does not keep it.
+ * When `--until-empty` ends: nothing is pending in the queues that the worker serves, no retry is scheduled, no dead
+ * worker of this machine has left anything, and no schedule is due. A job that a person delayed into the future does not
+ * keep it.
  */
 
 import type { RecoverySweep } from "../recovery/sweep.ts";
@@ -16,15 +17,17 @@ export interface Served {
   due_only?: boolean;
 }
 
-/** `recovered`: what a dead worker left is free, and can be acquired now. */
+/** `more`: what a dead worker left, or a schedule made, can be acquired now. */
 export async function whatIsLeft(
   store: Store,
   { queues, task, commands_only = false, due_only = false }: Served,
   sweep: RecoverySweep | null,
-): Promise<"nothing" | "recovered" | "work"> {
+): Promise<"nothing" | "more" | "work"> {
   // Must be free before it can be seen.
   const counts = (await sweep?.scanDead()) ?? null;
-  if (counts !== null && counts.recovered > 0) return "recovered";
+  if (counts !== null && counts.recovered > 0) return "more";
+  // Before the look, so that nothing which another sweep fires meanwhile is missed.
+  if (((await sweep?.fireDue()) ?? 0) > 0) return "more";
   const { pending, retrying } = await store.backlog({ queues, task, commands_only });
   return pending + (due_only ? 0 : retrying) === 0 ? "nothing" : "work";
 }

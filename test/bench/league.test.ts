@@ -118,7 +118,8 @@ test("a small run of the whole league has a figure for every side of every conte
   for (const peer of ["xargs", "bare Bun.spawn", "plainjob", "bunqueue", "graphile-worker", "pg-boss", "empty Bun"]) {
     expect(against).toContain(peer);
   }
-  for (const tool of ["parallel", "tsp", "nq"]) if (Bun.which(tool) !== null) expect(against).toContain(tool);
+  const tools = { sem: "GNU parallel", tsp: "tsp", nq: "nq" };
+  for (const [tool, peer] of Object.entries(tools)) if (Bun.which(tool) !== null) expect(against).toContain(peer);
   const kept = readFileSync(history, "utf8").trim().split("\n");
   expect(kept.map((line) => (JSON.parse(line) as { results: Result[] }).results.length)).toEqual([results.length]);
   rmSync(folder, { recursive: true, force: true });

@@ -60,7 +60,7 @@ describe("install.sh", () => {
     expect((await install(place, { LEASE_PREFIX: prefix, LEASE_VERSION: "2.0.0" })).code).toBe(0);
     expect(existsSync(join(prefix, "bin/lease"))).toBe(true);
     const other = await install(place, { LEASE_VERSION: "2.0.1" });
-    expect(other).toMatchObject({ code: 1, stderr: expect.stringContaining("this release has nothing for") });
+    expect(other).toMatchObject({ code: 1, stderr: expect.stringContaining("this release has no 2.0.1 for") });
   });
 
   test("installs nothing when the digest is another", async () => {
@@ -69,6 +69,14 @@ describe("install.sh", () => {
     writeFileSync(file, Buffer.concat([readFileSync(file), Buffer.from("x")]));
     expect(await install(place)).toMatchObject({ code: 1, stderr: expect.stringContaining("nothing was installed") });
     expect(existsSync(place.home)).toBe(false);
+  });
+
+  test("says where it may not write before it fetches anything", async () => {
+    const place = release("1.2.3");
+    const prefix = join(place.from, "SHA256SUMS");
+    const { code, stderr } = await install(place, { LEASE_PREFIX: prefix });
+    expect(code).toBe(1);
+    expect(stderr).toBe(`install.sh: you may not write to ${prefix}/bin: LEASE_PREFIX=FOLDER names another place\n`);
   });
 
   test("knows systems that lease is not built for", async () => {

@@ -123,6 +123,8 @@ describe("@lease/cli", () => {
     expect(answer).toEqual({ code: 0, stdout: "a b\n", stderr: "" });
     const missing = await run([command, "version"], { cwd: folder, env: { ...env, LEASE_BINARY: "/no/such" } });
     expect(missing).toMatchObject({ code: 125, stderr: expect.stringContaining("/no/such can't be started") });
+    const place = await run([command, "version"], { cwd: folder, env: { ...env, LEASE_BINARY: folder } });
+    expect(place).toMatchObject({ code: 125, stderr: expect.stringMatching(/^lease: .*can't be started: [^\n]*\n$/) });
   });
 
   test("gives it the terminal", async () => {

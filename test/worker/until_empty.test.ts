@@ -1,4 +1,5 @@
 import { describe, expect } from "bun:test";
+import { newJob } from "../support/jobs.ts";
 import { poolTest as test } from "./pools.ts";
 
 describe("a worker that ends when nothing is left", () => {
@@ -27,6 +28,21 @@ describe("a worker that ends when nothing is left", () => {
     await b.scripts("true", 3, { queue: "other" });
     const pool = await b.drained({ queues: ["mine"] });
     expect(pool.statistics().completed).toBe(0);
+  });
+
+  test("fires schedules that are due first, and runs what they make, as nobody else may be there to", async (b) => {
+    const due = {
+      name: "s",
+      cron: "0 0 1 1 *",
+      every_ms: null,
+      zone: "UTC",
+      overlap: "queue",
+      catch_up: "one",
+    } as const;
+    const job = newJob({ argv: ["true"] });
+    await b.other.setSchedule({ ...due, jitter_ms: 0, job }, (await b.other.now()) - 1);
+    const pool = await b.drained({ sweep: true });
+    expect([pool.statistics().completed, b.settled.length]).toEqual([1, 1]);
   });
 
   test("ends at once on an empty store", async (b) => {

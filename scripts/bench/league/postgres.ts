@@ -16,7 +16,7 @@ import { systemClock, systemRandom } from "../../../src/platform/clock.ts";
 import { openPostgres } from "../../../src/store/postgres/open.ts";
 import type { Grant, Store } from "../../../src/store/store.ts";
 import { startPostgres, type Server } from "../../../test/support/postgres.ts";
-import { job, newFolder, root, times, workspace } from "../harness.ts";
+import { job, newFolder, root, SUCCESS, times, workspace } from "../harness.ts";
 import type { Contest, Contestant } from "./contest.ts";
 import type { Group, Size } from "./league.ts";
 
@@ -32,16 +32,6 @@ export async function startServer(): Promise<Server> {
   return startPostgres([], place);
 }
 
-const END = {
-  cause: "success",
-  exit_code: 0,
-  signal: null,
-  error: null,
-  output: null,
-  last_line: null,
-  beats: 1,
-} as const;
-
 /** Each job ends by a call of its own, as if each had a slot; the store gathers them. */
 async function work(worker: Store, count: number): Promise<number> {
   const request = { holder: "bench", host: "bench", count, queues: ["default"], task: null, lease_ms: 300_000 };
@@ -53,7 +43,7 @@ async function work(worker: Store, count: number): Promise<number> {
 
 async function settle(worker: Store, { job: granted }: Grant, now_ms: number): Promise<void> {
   const { id, token } = granted;
-  const change = transition(granted, { type: "settle", token, end: END }, { now_ms, random: Math.random });
+  const change = transition(granted, { type: "settle", token, end: SUCCESS }, { now_ms, random: Math.random });
   if (isRefusal(change)) throw new Error(change.refused);
   const [answer] = await worker.settle([{ id, token, change, process: null, audit: null }]);
   if (answer?.status !== "applied") throw new Error("a job was not settled");

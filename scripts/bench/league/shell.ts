@@ -3,7 +3,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
-import { filledStore, has, job, leaseBinary, newFolder, timed, timedShell, times } from "../harness.ts";
+import { filledStore, has, hasGnuParallel, job, leaseBinary, newFolder, timed, timedShell, times } from "../harness.ts";
 import type { Contest, Contestant } from "./contest.ts";
 import type { Size } from "./league.ts";
 
@@ -104,7 +104,7 @@ export function shellContests({ quick }: Size): Contest[] {
   const jobs = quick ? 300 : 16_000;
   const fewer = quick ? 30 : 400;
   const turns = quick ? 1 : 3;
-  const two = [xargs(jobs, 2, 1), bare(jobs, 2), ...(has("parallel") ? [parallel(quick ? 30 : 600)] : [])];
+  const two = [xargs(jobs, 2, 1), bare(jobs, 2), ...(hasGnuParallel() ? [parallel(quick ? 30 : 600)] : [])];
   const queues = [...(has("tsp") ? [spooler(fewer)] : []), ...(has("nq") ? [nq(fewer)] : [])];
   const unit = "jobs/s";
   return [

@@ -12,7 +12,7 @@ export function fromJson<S extends v.GenericSchema>(schema: Made<S>, text: unkno
 
 export const RECOVERY_TOTALS = once(() => {
   const total = v.optional(natural.schema(), 0);
-  return v.object({
+  const found = {
     expired_found: total,
     recovered: total,
     failed: total,
@@ -20,19 +20,16 @@ export const RECOVERY_TOTALS = once(() => {
     checkpoints_created: total,
     orphans_killed: total,
     errors: total,
+  };
+  return v.object({
+    ...found,
     total_scans: total,
     last_at_ms: v.nullable(time.schema()),
     last_scan: v.optional(
       v.nullable(
         v.object({
           at_ms: time.schema(),
-          expired_found: total,
-          recovered: total,
-          failed: total,
-          cancelled: total,
-          checkpoints_created: total,
-          orphans_killed: total,
-          errors: total,
+          ...found,
           scan_duration_ms: total,
         }),
       ),
