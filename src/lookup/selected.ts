@@ -38,25 +38,29 @@ export async function* idPages(
 ): AsyncGenerator<number[]> {
   const { ids } = selection;
   let size = FIRST_STEP;
-  const took = async (since_ms: number) => {
+  let pause = Promise.resolve();
+  const took = (since_ms: number) => {
     if (!changing) return;
     size = nextStep(size, performance.now() - since_ms);
-    await betweenSteps();
+    pause = betweenSteps();
   };
   if (ids !== undefined) {
     for (let from = 0; from < ids.length;) {
+      await pause;
       const page = ids.slice(from, from + size);
       from += page.length;
       const since_ms = performance.now();
       yield page;
-      if (from < ids.length) await took(since_ms);
+      took(since_ms);
     }
     return;
   }
   let found = false;
   for (let behind_id = 0; ;) {
     const limit = size;
+    // While others write.
     const jobs = await store.outlines({ ...selection, states, behind_id, limit, newest_first: false });
+    await pause;
     const fitting = jobs.filter(fits);
     found ||= fitting.length > 0;
     const since_ms = performance.now();
@@ -64,7 +68,7 @@ export async function* idPages(
     const last = jobs.at(-1);
     if (last === undefined || jobs.length < limit) break;
     behind_id = last.id;
-    if (fitting.length > 0) await took(since_ms);
+    if (fitting.length > 0) took(since_ms);
   }
   if (!found) throw await nothingMatched(store, verb, selection);
 }

@@ -12,6 +12,7 @@ export const ONLY_IN_ONE: Readonly<Record<string, string>> = {
   "src/store/sqlite/exact_schema.ts": "a file can bring a schema of its own from anywhere",
   "src/store/sqlite/quick_enqueue.ts": "a file can be written without asking anybody",
   "src/store/sqlite/quick_report.ts": "a file can be written without asking anybody",
+  "src/store/sqlite/ranges.ts": "a server finds listed rows as quickly as those in a range",
   "src/store/postgres/session/": "the way to a server: links, addresses, passwords, lists as parameters",
   "src/store/postgres/sql/": "a server can be asked in SQL by others, in their own transactions",
   "src/store/postgres/group_commit.ts": "what slots ask at the same time shares a round trip",

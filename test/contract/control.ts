@@ -3,10 +3,19 @@
  */
 
 import { describe, expect } from "bun:test";
-import { end, newJob } from "../support/jobs.ts";
+import { end, newJob, type JobOverrides } from "../support/jobs.ts";
 import { only, type StoreTest, type Subject } from "./subject.ts";
 
 const reasonOf = async (s: Subject, id: number) => (await s.job(id)).reason;
+
+/** More than are done one by one, in a row. */
+const MANY = 150;
+
+const countsOf = async (s: Subject, queue: string) =>
+  Object.fromEntries((await s.store.counts({ queues: [queue] })).map(({ state, count }) => [state, count]));
+
+const enqueueMany = (s: Subject, overrides: JobOverrides = {}) =>
+  s.enqueue(...Array.from({ length: MANY }, () => ({ queue: "many", ...overrides })));
 
 export function controlContract(test: StoreTest): void {
   describe("cancel", () => {
@@ -36,6 +45,30 @@ export function controlContract(test: StoreTest): void {
         state: "scheduled",
       });
       expect(await s.job(grant.job.id)).toMatchObject({ state: { name: "cancelled" }, token: 1, failures: 1 });
+    });
+
+    test("ends many in a row, counts them, and takes along what waits for one of them", async (s) => {
+      const ids = await enqueueMany(s);
+      const child = await s.enqueueOne({ queue: "other", after: [ids[7] as number] });
+      expect(await s.store.cancel(ids, "not needed")).toEqual(
+        ids.map((id) => ({ id, status: "cancelled", state: "pending" })),
+      );
+      expect(await countsOf(s, "many")).toEqual({ cancelled: MANY });
+      expect(await reasonOf(s, ids[9] as number)).toBe("not needed");
+      expect(await s.stateOf(child)).toBe("cancelled");
+      const [point] = await s.store.history({ since_ms: 0, span_ms: 60_000, queues: ["many"] });
+      expect(point?.cancelled).toBe(MANY);
+    });
+
+    test("tells those of many in a row apart that are not as the others", async (s) => {
+      const ids = await enqueueMany(s);
+      const running = only(await s.acquireIds({ queues: ["many"] }));
+      const later = await enqueueMany(s, { delay_ms: 1_000 });
+      const answers = await s.store.cancel([...ids, ...later], null);
+      expect(answers.filter(({ status }) => status === "cancelled")).toHaveLength(2 * MANY - 1);
+      expect(answers.find(({ id }) => id === running)).toEqual({ id: running, status: "cancelling", state: "running" });
+      expect(answers.at(-1)?.state).toBe("scheduled");
+      expect(await countsOf(s, "many")).toEqual({ cancelled: 2 * MANY - 1, running: 1 });
     });
 
     test("asks a running job to stop, and leaves it its lease", async (s) => {
@@ -212,6 +245,20 @@ export function controlContract(test: StoreTest): void {
         { id: scheduled as number, status: "not_finished", state: "scheduled" },
       ]);
       expect(await s.store.jobs(ids)).toEqual(before);
+    });
+
+    test("makes many in a row pending, and blocked where they wait for others", async (s) => {
+      const ids = await enqueueMany(s);
+      await s.store.cancel(ids, "not needed");
+      expect(await s.store.retry(ids)).toEqual(ids.map((id) => ({ id, status: "pending", state: "cancelled" })));
+      expect(await countsOf(s, "many")).toEqual({ pending: MANY });
+      const children = await enqueueMany(s, { after: [ids[0] as number] });
+      await s.store.cancel([...ids, ...children], "not needed");
+      const answers = await s.store.retry([...ids, ...children]);
+      expect(answers.filter(({ status }) => status === "pending").map(({ id }) => id)).toEqual(ids);
+      expect(answers.filter(({ status }) => status === "blocked").map(({ id }) => id)).toEqual(children);
+      expect(await reasonOf(s, ids[9] as number)).toBeNull();
+      expect(await countsOf(s, "many")).toEqual({ pending: MANY, blocked: MANY });
     });
 
     test("does nothing to a job whose key a live job has taken", async (s) => {

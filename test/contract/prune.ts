@@ -77,6 +77,19 @@ export function pruneContract(test: StoreTest): void {
       expect(await left(s)).toEqual([young as number]);
     });
 
+    test("deletes many in a row with their inputs, and leaves what has not finished between them", async (s) => {
+      const jobs = Array.from({ length: 350 }, () => ({ input: new Uint8Array([1]) }));
+      const ids = await s.enqueue(...jobs);
+      const alive = [ids[120] as number, ids[140] as number];
+      await s.store.cancel(
+        ids.filter((id) => !alive.includes(id)),
+        null,
+      );
+      expect(await prune(s)).toBe(348);
+      expect(await left(s)).toEqual(alive);
+      expect((await s.store.counts()).map(({ state, count }) => [state, count])).toEqual([["pending", 2]]);
+    });
+
     test("goes by when a job finished, not by when it was made or started", async (s) => {
       const early = await s.granted();
       const late = await s.finished("completed");

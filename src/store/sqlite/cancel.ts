@@ -7,11 +7,16 @@ import type { CancelOptions, CancelRequest } from "../queries.ts";
 import type { CancelAnswer } from "../queries.ts";
 import { noteCancelled } from "./history.ts";
 import type { Database } from "./open.ts";
-import { freeChildren, parentsAmong } from "./dependencies.ts";
+import { freeChildren, parentsAmong, parentsBetween } from "./dependencies.ts";
+import { rangeOf } from "./ranges.ts";
 
+const IS_WAITING = "state IN ('blocked', 'scheduled', 'pending')";
 const STATES = "SELECT id, state, queue FROM jobs WHERE id IN (SELECT value FROM json_each(?1))";
 const CANCEL = `UPDATE jobs SET state = 'cancelled', finished_at_ms = ?2, reason = ?3
-  WHERE id IN (SELECT value FROM json_each(?1)) AND state IN ('blocked', 'scheduled', 'pending')`;
+  WHERE id IN (SELECT value FROM json_each(?1)) AND ${IS_WAITING}`;
+const ALIKE = `SELECT count(*) AS count, min(state) AS state, max(state) AS last_state, min(queue) AS queue,
+  max(queue) AS last_queue FROM jobs WHERE id BETWEEN ?1 AND ?2 AND ${IS_WAITING}`;
+const CANCEL_RANGE = `UPDATE jobs SET state = 'cancelled', finished_at_ms = ?3, reason = ?4 WHERE id BETWEEN ?1 AND ?2`;
 const WAITING: ReadonlySet<unknown> = new Set(["blocked", "scheduled", "pending"]);
 const REQUEST_CANCEL = `UPDATE jobs SET cancel_requested_at_ms = coalesce(cancel_requested_at_ms, ?2),
   reason = coalesce(reason, ?3), cancel_grace_ms = coalesce(?4, cancel_grace_ms) WHERE id = ?1 AND state = 'running'`;
@@ -43,6 +48,21 @@ export function cancelWaiting(
   return before;
 }
 
+/**
+ * Many in a row of one queue that all wait in the same way, as a queue is cancelled: half of the time goes to what is
+ * read and kept about each. Answers what they were; null: they are not like that, and nothing was done.
+ */
+function cancelRange(db: Database, ids: readonly number[], now_ms: number, reason: string | null): StateName | null {
+  const range = rangeOf(ids);
+  if (range === null) return null;
+  const { count, state, last_state, queue, last_queue } = db.sql(ALIKE).get(...range) ?? {};
+  if (count !== ids.length || state !== last_state || queue !== last_queue) return null;
+  db.unchecked(ids.length, () => db.sql(CANCEL_RANGE).run(...range, now_ms, reason));
+  noteCancelled(db, String(queue), now_ms, ids.length);
+  for (const id of parentsBetween(db, range)) freeChildren(db, id, now_ms);
+  return state as StateName;
+}
+
 const BELOW = `WITH RECURSIVE below (id) AS (
     SELECT job_id FROM dependencies WHERE parent_id IN (SELECT value FROM json_each(?1))
     UNION SELECT d.job_id FROM below JOIN dependencies AS d ON d.parent_id = below.id)
@@ -70,6 +90,8 @@ export function cancel(
     return [...cancel(db, ids, reason, { grace }), ...others];
   }
   const now_ms = db.now_ms();
+  const alike = cancelRange(db, ids, now_ms, reason);
+  if (alike !== null) return ids.map((id) => ({ id, status: "cancelled", state: alike }));
   const before = cancelWaiting(db, ids, now_ms, reason);
   return ids.map((id) => {
     const state = before.get(id) ?? null;

@@ -14,6 +14,7 @@ import { doomReason, noParent } from "../shared/verdicts.ts";
 import { noteCancelled } from "./history.ts";
 import type { Database } from "./open.ts";
 import { UNBLOCK } from "./quick_enqueue.ts";
+import type { IdRange } from "./ranges.ts";
 
 const INSERT = "INSERT INTO dependencies (job_id, parent_id, kind) VALUES (?1, ?2, ?3)";
 const OF_TASK = "SELECT id FROM jobs WHERE task = ?1 AND id <> ?2 ORDER BY id";
@@ -84,6 +85,22 @@ export function parentsAmong(db: Database, ids: readonly number[]): number[] {
     .sql(PARENTS)
     .all(JSON.stringify(ids))
     .map((row) => row["parent_id"] as number);
+}
+
+const PARENTS_BETWEEN = "SELECT DISTINCT parent_id FROM dependencies WHERE parent_id BETWEEN ?1 AND ?2";
+
+export function parentsBetween(db: Database, range: IdRange): number[] {
+  return db
+    .sql(PARENTS_BETWEEN)
+    .all(...range)
+    .map((row) => row["parent_id"] as number);
+}
+
+const ANY_CHILD_BETWEEN = "SELECT 1 AS found FROM dependencies WHERE job_id BETWEEN ?1 AND ?2 LIMIT 1";
+
+/** One of them has been enqueued to wait for others. */
+export function anyChildBetween(db: Database, range: IdRange): boolean {
+  return db.sql(ANY_CHILD_BETWEEN).get(...range) !== null;
 }
 
 /** There are children that have not been told yet. */

@@ -36,7 +36,9 @@ const IS_ONE_OF = "IN (SELECT value FROM json_each(?))";
 export function select({ ids, queues, task }: Selection): Conditions {
   const only = new Conditions("?");
   if (ids) only.add(`id ${IS_ONE_OF}`, JSON.stringify(ids));
-  if (queues) only.add(`queue ${IS_ONE_OF}`, JSON.stringify(queues));
+  const [queue] = queues ?? [];
+  if (queues?.length === 1) only.add("queue = ?", queue ?? "");
+  else if (queues) only.add(`queue ${IS_ONE_OF}`, JSON.stringify(queues));
   if (task !== undefined) only.add("task = ?", task);
   return only;
 }
@@ -75,8 +77,9 @@ function listed(db: Database, query: ListQuery, columns: string): SqlRow[] {
   const by_index = states !== null && !isWalk(query, states) && !(isById(query) && areMost(db, states));
   narrowList(only, query, by_index ? "+id" : "id");
   const limit = `LIMIT ${only.bind(query.limit)}`;
-  const found = by_index ? byIndex(query, only, states, limit) : walk(query, only, states, limit);
-  const text = `${columns} WHERE id IN (SELECT id FROM (${found})) ORDER BY ${orderOf(query)}`;
+  const text = by_index
+    ? `${columns} WHERE id IN (SELECT id FROM (${byIndex(query, only, states, limit)})) ORDER BY ${orderOf(query)}`
+    : walk(columns, query, only, states, limit);
   return db.sql(text).all(...only.params);
 }
 
@@ -111,10 +114,21 @@ function areMost(db: Database, states: readonly ShownState[]): boolean {
   return asked > MANY && asked >= sum(of) / 2;
 }
 
-/** By id, or by the index of what else was asked for, but not by that of a state: hence the `+`. */
-function walk(query: ListQuery, only: Conditions, states: readonly ShownState[] | null, limit: string): string {
+/**
+ * By id, or by the index of what else was asked for, but not by that of a state: hence the `+`. Where nothing has to be
+ * sorted each job is read once; else only what it is sorted by is carried along.
+ */
+function walk(
+  columns: string,
+  query: ListQuery,
+  only: Conditions,
+  states: readonly ShownState[] | null,
+  limit: string,
+): string {
   if (states !== null) only.say(`(${states.map((state) => SHOWN[state].replace("state", "+state")).join(" OR ")})`);
-  return `SELECT id FROM jobs ${only.where()} ORDER BY ${orderOf(query)} ${limit}`;
+  const order = `ORDER BY ${orderOf(query)}`;
+  if (isById(query)) return `${columns} ${only.where()} ${order} ${limit}`;
+  return `${columns} WHERE id IN (SELECT id FROM jobs ${only.where()} ${order} ${limit}) ${order}`;
 }
 
 /** Each state by its own index, and the first of each together; here `+` keeps from walking through all ids. */
