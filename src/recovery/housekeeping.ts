@@ -1,6 +1,6 @@
 /** What a sweep does besides recovery: due jobs are promoted, old checkpoints and jobs go, the store is tidied. */
 
-import type { PruneQuery } from "../store/queries.ts";
+import type { PrunePlace, Pruned, PruneQuery } from "../store/queries.ts";
 import type { Store } from "../store/store.ts";
 import type { Report } from "../core/report.ts";
 import { FIRST_STEP, nextStep } from "../core/steps.ts";
@@ -41,12 +41,14 @@ export async function pruneAll(
   { most = Infinity, stepped = () => {} }: PruneOptions = {},
 ): Promise<number> {
   let total = 0;
+  let behind: PrunePlace | null = null;
   for (let size = FIRST_STEP; total < most;) {
     const limit = Math.min(size, most - total);
     const begun_ms = performance.now();
-    const pruned = await store.prune({ ...query, limit });
-    total += pruned;
-    if (pruned < limit) break;
+    const pruned: Pruned = await store.prune({ ...query, limit, behind });
+    total += pruned.count;
+    behind = pruned.next;
+    if (behind === null) break;
     size = nextStep(size, performance.now() - begun_ms);
     await stepped(total);
   }

@@ -38,6 +38,25 @@ export interface PruneQuery {
   task?: string;
 }
 
+/** One step of a prune. */
+export interface PruneStep extends PruneQuery {
+  limit: number;
+  /** Where the step before came to; else it begins with the oldest. */
+  behind?: PrunePlace | null;
+}
+
+/** Finished jobs in the order in which they go. */
+export interface PrunePlace {
+  finished_at_ms: number;
+  id: number;
+}
+
+export interface Pruned {
+  count: number;
+  /** Where the next step goes on; null: there are no more. */
+  next: PrunePlace | null;
+}
+
 export interface Finding {
   /** What was looked at: `schema`, `integrity`, `wal`. */
   name: string;

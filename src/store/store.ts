@@ -49,7 +49,9 @@ import type {
   ListQuery,
   LogQuery,
   OldestPending,
+  Pruned,
   PruneQuery,
+  PruneStep,
   Retention,
   RetryAnswer,
   SearchAnswer,
@@ -243,8 +245,11 @@ export interface Upkeep {
   /** How many finished jobs a prune with this query would delete, by state. */
   prunable(query: PruneQuery): Promise<{ state: StateName; count: number }[]>;
 
-  /** Deletes the oldest of them with all that belongs to them, at most `limit`; answers how many went. */
-  prune(query: PruneQuery & { limit: number }): Promise<number>;
+  /**
+   * Deletes the oldest of them with all that belongs to them, at most `limit`. Each step begins where the one before came
+   * to: of many jobs those of one queue are few, and to walk past the others each time would take for ever.
+   */
+  prune(step: PruneStep): Promise<Pruned>;
 
   /** How long the store's checkpoints are kept, for every sweep that is not told otherwise. */
   retention(): Promise<Retention>;

@@ -221,7 +221,7 @@ export class Pair {
 
   async #prune(query: Extract<Command, { do: "prune" }>["query"]): Promise<void> {
     const announced = (await this.#store.prunable(query)).reduce((sum, { count }) => sum + count, 0);
-    const gone = await this.#store.prune(query);
+    const { count: gone } = await this.#store.prune(query);
     expect(gone).toBe(this.#model.prune(query));
     expect(gone).toBe(Math.min(announced, query.limit));
     this.#met.add(`prune ${gone > 0 ? "some" : "none"}`);

@@ -17,7 +17,7 @@ function query(overrides: Partial<PruneQuery> = {}): PruneQuery {
 async function prune(s: Subject, overrides: Partial<PruneQuery> & { limit?: number } = {}): Promise<number> {
   const { limit = 1_000, ...rest } = overrides;
   const announced = (await s.store.prunable(query(rest))).reduce((sum, { count }) => sum + count, 0);
-  const gone = await s.store.prune({ ...query(rest), limit });
+  const { count: gone } = await s.store.prune({ ...query(rest), limit });
   expect(gone).toBe(Math.min(limit, announced));
   return gone;
 }
@@ -230,11 +230,30 @@ export function pruneContract(test: StoreTest): void {
       expect(await s.settle(parent)).toEqual({ status: "applied" });
     });
 
+    test("goes on where the step before came to, past what is not meant, and says when there is no more", async (s) => {
+      const others = await finishedInTurn(s, "completed", "failed");
+      const ids: number[] = [];
+      for (let n = 0; n < 5; n++) {
+        ids.push(await s.finished("completed", { queue: "mine" }));
+        await s.passTime(1_000);
+      }
+      const mine = { ...query({ queues: ["mine"] }), limit: 2 };
+      const first = await s.store.prune(mine);
+      expect([first.count, first.next?.id]).toEqual([2, ids[1]]);
+      const second = await s.store.prune({ ...mine, behind: first.next });
+      expect([second.count, second.next?.id]).toEqual([2, ids[3]]);
+      expect(await s.store.prune({ ...mine, behind: second.next })).toEqual({ count: 1, next: null });
+      // What is before that place is not looked at again.
+      const all = { ...query(), limit: 9, behind: second.next };
+      expect(await s.store.prune(all)).toEqual({ count: 0, next: null });
+      expect(await left(s)).toEqual(others);
+    });
+
     test("by two handles at once deletes each job once", async (s) => {
       const other = await s.reopen();
       await finishedInTurn(s, ...Array<"completed">(10).fill("completed"));
       const asked = [0, 1, 2, 3].map((n) => (n % 2 ? s.store : other).prune({ ...query(), limit: 3 }));
-      const gone = (await Promise.all(asked)).reduce((sum, count) => sum + count, 0);
+      const gone = (await Promise.all(asked)).reduce((sum, { count }) => sum + count, 0);
       expect(gone + (await left(s)).length).toBe(10);
     });
   });

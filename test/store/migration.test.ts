@@ -144,7 +144,7 @@ describe("a store of version 1", () => {
     const store = await open();
     await store.retry([3]);
     await store.cancel([6], null);
-    expect(await store.prune({ older_than_ms: 0, states: ["completed"], limit: 1 })).toBe(1);
+    expect((await store.prune({ older_than_ms: 0, states: ["completed"], limit: 1 })).count).toBe(1);
     const { counts, retries } = await figures(store);
     expect(counts).toEqual([
       "build blocked 1",

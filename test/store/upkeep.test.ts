@@ -294,7 +294,7 @@ describe("a prune", () => {
     expect(owned().rows).toBeGreaterThan(5);
     store = await openSqlite(path, { clock: systemClock, random: systemRandom });
     const query = { states: ["failed", "cancelled"] as const, older_than_ms: 0, limit: 10 };
-    expect(await store.prune(query)).toBe(2);
+    expect((await store.prune(query)).count).toBe(2);
     expect(owned().rows).toBe(0);
     // And from here on links are followed again.
     const [again] = await store.enqueue([newJob({ input: new Uint8Array([1]) })]);

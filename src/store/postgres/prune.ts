@@ -4,9 +4,10 @@
  */
 
 import type { StateName } from "../../core/job.ts";
-import type { PruneQuery, Retention } from "../queries.ts";
+import type { PrunePlace, Pruned, PruneQuery, PruneStep, Retention } from "../queries.ts";
 import { SATISFIED } from "../shared/columns.ts";
 import { LAST_TRIM, RETENTION, USUAL_RETENTION, fromJson } from "../shared/facts.ts";
+import { narrowPrune } from "../shared/filters.ts";
 import { trimFrom } from "../shared/verdicts.ts";
 import { select } from "./read.ts";
 import { lockMeta } from "./schema.ts";
@@ -43,13 +44,16 @@ export async function prunable(db: Connection, query: PruneQuery) {
   return [...new Set(query.states)].map((state) => ({ state, count: counts.get(state) ?? 0 }));
 }
 
-export async function prune(db: Connection, { limit, ...query }: PruneQuery & { limit: number }): Promise<number> {
+export async function prune(db: Connection, { limit, behind = null, ...query }: PruneStep): Promise<Pruned> {
   const only = old(query);
+  narrowPrune(only, behind);
   const text = `WITH old AS MATERIALIZED (
       SELECT id FROM lease.jobs ${only.where()} ORDER BY finished_at_ms, id LIMIT ${only.bind(limit)}
       FOR UPDATE SKIP LOCKED
-    ), ${OWNED} DELETE FROM lease.jobs WHERE id = ANY (ARRAY(SELECT id FROM old)) RETURNING id`;
-  return (await db.query(text, only.params)).length;
+    ), ${OWNED} DELETE FROM lease.jobs WHERE id = ANY (ARRAY(SELECT id FROM old)) RETURNING finished_at_ms, id`;
+  const gone = (await db.query(text, only.params)) as unknown as PrunePlace[];
+  const last = gone.toSorted((a, b) => a.finished_at_ms - b.finished_at_ms || a.id - b.id).at(-1) ?? null;
+  return { count: gone.length, next: gone.length < limit ? null : last };
 }
 
 export async function retention(db: Connection): Promise<Retention> {

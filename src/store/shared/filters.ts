@@ -5,7 +5,7 @@
 
 import type { ShownState } from "../../core/job.ts";
 import type { SqlValue } from "../../platform/platform.ts";
-import type { CheckpointQuery, ListQuery, SearchQuery } from "../queries.ts";
+import type { CheckpointQuery, ListQuery, PrunePlace, SearchQuery } from "../queries.ts";
 
 export class Conditions {
   readonly params: SqlValue[] = [];
@@ -101,4 +101,12 @@ export function narrowCheckpoints(only: Conditions, { job, task, kind }: Checkpo
   if (job !== undefined) only.add("job_id = ?", job);
   if (task !== undefined) only.add("task = ?", task);
   if (kind !== undefined) only.add("kind = ?", kind);
+}
+
+/** In the order in which jobs finished, those behind that place. */
+export function narrowPrune(only: Conditions, behind: PrunePlace | null): void {
+  if (behind === null) return;
+  const [at, id] = [only.bind(behind.finished_at_ms), only.bind(behind.id)];
+  // The first is what an index can begin at.
+  only.say(`finished_at_ms >= ${at} AND (finished_at_ms, id) > (${at}, ${id})`);
 }

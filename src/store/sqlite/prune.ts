@@ -4,9 +4,9 @@
  */
 
 import type { StateName } from "../../core/job.ts";
-import type { PruneQuery, Retention } from "../queries.ts";
+import type { PrunePlace, Pruned, PruneQuery, PruneStep, Retention } from "../queries.ts";
 import { SATISFIED } from "../shared/columns.ts";
-import type { Conditions } from "../shared/filters.ts";
+import { narrowPrune, type Conditions } from "../shared/filters.ts";
 import { LAST_TRIM, RETENTION, USUAL_RETENTION, fromJson } from "../shared/facts.ts";
 import { trimFrom } from "../shared/verdicts.ts";
 import type { Database } from "./open.ts";
@@ -23,13 +23,17 @@ const ANY_BLOCKED = "SELECT 1 AS found FROM jobs WHERE state = 'blocked' LIMIT 1
 
 /**
  * One state at a time: each is a range of the index on (state, finished_at_ms). Where a task is named, its own index
- * leads to fewer jobs; the `+` keeps the engine from the other.
+ * leads to fewer jobs, as do ids; the `+` keeps the engine from the other.
  */
-function old(db: Database, { states, older_than_ms, ...selection }: PruneQuery): [StateName, Conditions][] {
+function old(
+  db: Database,
+  { states, older_than_ms, ...selection }: PruneQuery,
+  by_id = false,
+): [StateName, Conditions][] {
   const before_ms = db.now_ms() - older_than_ms;
   // To ask of each takes as long as all the rest of the search.
   const any_awaits = db.sql(ANY_BLOCKED).get() !== null;
-  const by = selection.task === undefined ? "" : "+";
+  const by = selection.task === undefined && !by_id ? "" : "+";
   return [...new Set(states)].map((state) => {
     const only = select(selection);
     only.add(`${by}state = ?`, state);
@@ -52,20 +56,31 @@ const OWNED = `SELECT tables.name, links."from" AS "column" FROM sqlite_schema A
 const LISTED = "IN (SELECT value FROM json_each(?1))";
 const BETWEEN = "BETWEEN ?1 AND ?2";
 
-/** In a commit in which the engine follows no links: each table is asked once, and not once for each job. */
-export function prune(db: Database, { limit, ...query }: PruneQuery & { limit: number }): number {
-  const oldest = old(db, query).flatMap(([, only]) => {
-    const text = `SELECT id, finished_at_ms FROM jobs ${only.where()} ORDER BY finished_at_ms, id LIMIT ${only.bind(limit)}`;
-    return db.sql(text).all(...only.params) as { id: number; finished_at_ms: number }[];
+/** The next of them, found without the lock: on the way to them there may be very many others. */
+export function oldest(db: Database, { limit, behind = null, ...query }: PruneStep): PrunePlace[] {
+  const found = old(db, query).flatMap(([, only]) => {
+    narrowPrune(only, behind);
+    const text = `SELECT finished_at_ms, id FROM jobs ${only.where()} ORDER BY finished_at_ms, id LIMIT ${only.bind(limit)}`;
+    return db.sql(text).all(...only.params) as unknown as PrunePlace[];
   });
-  const chosen = oldest.toSorted((a, b) => a.finished_at_ms - b.finished_at_ms || a.id - b.id).slice(0, limit);
-  const { ranges, others } = inRanges(chosen.map(({ id }) => id).toSorted((a, b) => a - b));
+  return found.toSorted((a, b) => a.finished_at_ms - b.finished_at_ms || a.id - b.id).slice(0, limit);
+}
+
+/** In a commit in which the engine follows no links: each table is asked once, and not once for each job. */
+export function prune(db: Database, found: readonly PrunePlace[], { limit, ...query }: PruneStep): Pruned {
+  const listed = JSON.stringify(found.map(({ id }) => id));
+  // One may have been retried since, or be awaited.
+  const ids = old(db, query, true).flatMap(([, only]) => {
+    only.say(`id IN (SELECT value FROM json_each(${only.bind(listed)}))`);
+    return db.sql(`SELECT id FROM jobs ${only.where()}`).all(...only.params) as unknown as { id: number }[];
+  });
+  const { ranges, others } = inRanges(ids.map(({ id }) => id).toSorted((a, b) => a - b));
   for (const { name, column } of [...db.sql(OWNED).all(), { name: "jobs", column: "id" }]) {
     const remove = (which: string) => db.sql(`DELETE FROM "${name}" WHERE "${column}" ${which}`);
     for (const range of ranges) remove(BETWEEN).run(...range);
     if (others.length > 0) remove(LISTED).run(JSON.stringify(others));
   }
-  return chosen.length;
+  return { count: ids.length, next: found.length < limit ? null : (found.at(-1) ?? null) };
 }
 
 const NEWEST = "SELECT max(id) AS id FROM checkpoints";

@@ -26,7 +26,7 @@ import { foldHour, history, oldHour, totals, writeNoted } from "./history.ts";
 import { holdings, limits, setLimit } from "./limits.ts";
 import { appendLogs, logs } from "./logs.ts";
 import { pausedQueues, setPaused } from "./pause.ts";
-import { prunable, prune, retention, setRetention, trims } from "./prune.ts";
+import { oldest, prunable, prune, retention, setRetention, trims } from "./prune.ts";
 import * as read from "./read.ts";
 import { search } from "./search.ts";
 import {
@@ -292,7 +292,10 @@ function upkeep(calls: Calls): Upkeep {
   return {
     writeRetries: () => writer.retries,
     prunable: calls.read(prunable),
-    prune: (query) => writer.writeUnlinked(RANK.housekeeping, () => prune(db, query)),
+    async prune(step) {
+      const found = oldest(db, step);
+      return writer.writeUnlinked(RANK.housekeeping, () => prune(db, found, step));
+    },
     retention: calls.read(retention),
     setRetention: calls.write(RANK.housekeeping, setRetention),
     async trimCheckpoints(keep) {
