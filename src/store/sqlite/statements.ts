@@ -155,8 +155,9 @@ export const SQL = {
     pid_started = coalesce(pid_started, r.value ->> 8), fence = coalesce(r.value ->> 9, fence),
     cpu_ms = r.value ->> 10, memory_bytes = r.value ->> 11
     FROM json_each(?1) AS r WHERE job_id = r.value ->> 0 AND attempt = r.value ->> 1`,
-  parentsAmong: `SELECT r.value ->> 0 AS id FROM json_each(?1) AS r
-    WHERE EXISTS (SELECT 1 FROM dependencies WHERE parent_id = r.value ->> 0)`,
+  // Where nobody waits for anybody, the list is not read.
+  parentsAmong: `SELECT r.value ->> 0 AS id FROM json_each(?1) AS r WHERE EXISTS (SELECT 1 FROM dependencies)
+    AND EXISTS (SELECT 1 FROM dependencies WHERE parent_id = r.value ->> 0)`,
   recover: RECOVER,
   recoverTelling: `${RECOVER} RETURNING id`,
   changed: "SELECT changes() AS rows",
