@@ -119,10 +119,11 @@ function linkTarget(link: string): string | null {
 /** A store put back without its log would be read with the log of the other, page by page: that is neither of them. */
 export function refuseOtherLog(path: string): void {
   const files = platform.quickFiles();
-  // First the log: who makes a store makes its log last.
+  // First these: who makes a store makes its log last, and its index after that.
   const log = files?.lstat(`${path}-wal`);
+  const index = files?.lstat(`${path}-shm`);
   const store = files?.lstat(path);
-  if (store?.size === 0 && log) {
+  if (store?.size === 0 && (log || index)) {
     const fix = `put back a copy, or remove ${path}-wal and ${path}-shm to begin anew`;
     throw new LeaseError("store_corrupt", `store ${path} is empty, but has been one: its log lies beside it; ${fix}`);
   }
