@@ -22,6 +22,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { writeProof } from "../../scripts/proof/report.ts";
 import { systemClock, systemRandom } from "../../src/platform/clock.ts";
+import { platform } from "#platform";
+import { findFile, noticeNewLife } from "../../src/store/sqlite/identity.ts";
+import { isNeeded } from "../../src/store/sqlite/lost_log.ts";
 import { openSqlite } from "../../src/store/sqlite/open.ts";
 import { BINARY } from "../support/process.ts";
 import { contentOf, PAGE_BYTES, tellOf, type Told } from "./damage.ts";
@@ -172,6 +175,20 @@ test("an index of before a power failure, beside a log that was folded and empti
     next(folder);
     expect((await tellOf(join(folder, "lease.db"), content)).why).toBe("");
   }
+});
+
+test("a log that another process folds and empties while a store is being opened has lost nothing", () => {
+  const path = join(copyOf(), "lease.db");
+  const found = findFile(path, Date.now());
+  expect(isNeeded(found.index)).toBe(true);
+  const other = platform.openSqlite(path);
+  other.prepare("PRAGMA wal_checkpoint(TRUNCATE)").all();
+  other.close();
+  expect(statSync(`${path}-wal`).size).toBe(0);
+  const ours = platform.openSqlite(path);
+  noticeNewLife(ours, path, found, false);
+  expect(ours.prepare("SELECT value FROM meta WHERE name = 'log_lost'").get()).toBeNull();
+  ours.close();
 });
 
 test("a file that is cut at any page is named as damaged, but for one of which nothing is left", async () => {
