@@ -109,6 +109,14 @@ export function quickFiles(): QuickFiles | null {
         return { identity, written_ms: writtenMs(words) };
       };
     },
+    view(path, bytes) {
+      try {
+        const { buffer, length } = Bun.mmap(path, { size: bytes });
+        return length < bytes ? null : new Uint32Array(buffer, 0, bytes / 4);
+      } catch {
+        return null;
+      }
+    },
     fileSystem(path) {
       const words = new Uint32Array(STATFS_BYTES / 4);
       return c.statfs(ptr(text(path)), ptr(words)) === 0 ? (words[0] ?? null) : null;
@@ -121,7 +129,8 @@ export function quickFiles(): QuickFiles | null {
       return real.includes("\uFFFD") ? null : real;
     },
     write(fd, bytes) {
-      return bytes.length === 0 ? 0 : Math.max(0, Number(c.write(fd, ptr(bytes), bytes.length)));
+      const written = bytes.length === 0 ? 0 : Number(c.write(fd, ptr(bytes), bytes.length));
+      return written > 0 ? written : 0;
     },
     isGiven: (fd) => (c.fcntl(fd, F_GETFD) & FD_CLOEXEC) === 0,
     exit: (code) => c["_exit"](code),

@@ -94,6 +94,11 @@ export interface QuickFiles {
   lstat(path: string): QuickStats | null;
   /** To be asked again and again which file is there, and when it was written where that is to be `dated`. */
   whichFile(path: string, how: { dated: boolean }): () => { identity: string; written_ms: number } | null;
+  /**
+   * The first bytes of a file, in words of four, as they are each time they are looked at; null where that can't be had.
+   * Only of one that this process has not open yet: its locks on it would end.
+   */
+  view(path: string, bytes: number): Uint32Array | null;
   /** The type of the file system, as statfs(2) numbers them. */
   fileSystem(path: string): number | null;
   /** Behind all links; only of what is there. */

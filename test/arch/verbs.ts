@@ -9,6 +9,7 @@ export const ONLY_IN_ONE: Readonly<Record<string, string>> = {
   "src/store/sqlite/writer.ts": "one process writes by one queue; a server has its own",
   "src/store/sqlite/location.ts": "a file can lie where it must not",
   "src/store/sqlite/identity.ts": "a file can be replaced, or put back from a copy, behind everybody's back",
+  "src/store/sqlite/lost_log.ts": "a file's log can be damaged behind everybody's back",
   "src/store/sqlite/exact_schema.ts": "a file can bring a schema of its own from anywhere",
   "src/store/sqlite/quick_enqueue.ts": "a file can be written without asking anybody",
   "src/store/sqlite/quick_report.ts": "a file can be written without asking anybody",

@@ -11,6 +11,7 @@ import {
   mkdirSync,
   openSync,
   readFileSync,
+  rmSync,
   symlinkSync,
   truncateSync,
   writeFileSync,
@@ -184,10 +185,14 @@ describe("a damaged store", () => {
     expect(readFileSync(file).equals(before)).toBe(true);
   });
 
-  test("of which nothing is left but its log is not taken for a new one", async () => {
+  test.each([
+    ["its log", "-shm"],
+    ["the index of its log", "-wal"],
+  ])("of which nothing is left but %s is not taken for a new one", async (_what, gone) => {
     const place = newPlace();
     await place.enqueue("--", "true");
     truncateSync(place.store, 0);
+    rmSync(place.store + gone);
     await expectUnusable(place.store, /is empty, but has been one: .*put back a copy, or remove/, COMMANDS.slice(0, 3));
     expect(readFileSync(place.store)).toHaveLength(0);
   });

@@ -53,6 +53,20 @@ describe("the silence watch of a running job", () => {
     expect(nextDuty(stateWith({ timeout_at_ms: 60_000 })).duty).toBe("warn");
   });
 
+  test("judges no silence while the store is asked for beats that others saw", () => {
+    const asking = stateWith({ warned: true, closing_asked: true, deadline_ms: 130_000, asking: true });
+    expect(nextDuty(asking).duty).toBe("kill_fenced");
+    expect(nextDuty({ ...asking, timeout_at_ms: 1_000 }).duty).toBe("stop_timeout");
+  });
+
+  test("is not over before the lease that it was granted, however little a beat adds", () => {
+    const short = stateWith({ extension_ms: 20_000, granted_until_ms: 100_000, deadline_ms: 130_000 });
+    expect(nextDuty(short)).toEqual({ duty: "warn", at_ms: 50_000 });
+    expect(nextDuty({ ...short, warned: true, closing_asked: true })).toEqual({ duty: "stop_silent", at_ms: 100_000 });
+    const later = { ...short, warned: true, closing_asked: true, last_beat_ms: 90_000 };
+    expect(nextDuty(later)).toEqual({ duty: "stop_silent", at_ms: 110_000 });
+  });
+
   test("has nothing left to do but the fence once the job has been told to stop", () => {
     const stopping = stateWith({ stopping: true, timeout_at_ms: 1_000 });
     expect(nextDuty(stopping)).toEqual({ duty: "kill_fenced", at_ms: 99_500 });

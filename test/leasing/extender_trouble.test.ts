@@ -87,6 +87,22 @@ describe("an extension that fails", () => {
     expect(await b.expiryOf(lease.job.id)).toBe(beat_at_ms + LEASE_MS);
   });
 
+  test("takes what the job said of itself along when it is tried again, unless it has said more since", async (b) => {
+    const lease = await b.granted();
+    const extender = new LeaseExtender(b.manager, { clock: b.clock, interval_ms: INTERVAL_MS });
+    const attachment = extender.attach(lease, new Heartbeat(b.clock));
+    const mend = failing(b);
+    attachment.note({ progress: 40, message: "page 2" });
+    await b.pass(500, 100);
+    attachment.note({ progress: 60, message: "page 3" });
+    await b.pass(500, 100);
+    mend();
+    await b.pass(1_000);
+    expect(b.extensions[1]).toMatchObject({ progress: 40, message: "page 2" });
+    expect(b.extensions.at(-1)).toMatchObject({ progress: 60, message: "page 3" });
+    attachment();
+  });
+
   test("is tried a few times a second at most, however chatty the job is", async (b) => {
     const { heartbeat } = await attached(b);
     failing(b);

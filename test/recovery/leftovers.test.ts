@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { cgroupFolders, hasCgroups } from "../../src/platform/cgroup.ts";
 import { systemClock } from "../../src/platform/clock.ts";
-import { identify } from "../../src/platform/machine.ts";
+import { identify, livingProcesses, livingStat, userOf } from "../../src/platform/machine.ts";
 import { killLeftovers, LeftoverSearch, removeBelongings, type Cleared } from "../../src/recovery/leftovers.ts";
 import { groupLives } from "../../src/runner/group.ts";
 import { eventually } from "../runner/fixture.ts";
@@ -114,6 +114,17 @@ describe("what is left of an attempt", () => {
     expect([groupLives(other), groupLives(elsewhere)]).toEqual([true, true]);
   });
 
+  const can_be_another = process.getuid?.() === 0 && Bun.which("setpriv") !== null;
+  test.if(can_be_another)("is named and left alone when it became another user's", async () => {
+    const pid = await group(null, "setpriv --reuid 12345 --clear-groups sleep 60 & wait");
+    const members = () => livingProcesses()!.filter((one) => one !== pid && livingStat(one)?.group === pid);
+    await eventually(() => members().some((one) => userOf(one) === 12_345), "the other runs");
+    const [member] = members();
+    const left = { job: 7, before_token: 2, process: identify(pid) };
+    expect(await kill(left)).toEqual({ killed: 0, survivors: [member!] });
+    expect(groupLives(pid)).toBe(true);
+  });
+
   test("is nothing where nothing is left", async () => {
     expect(await kill({ job: 7, before_token: 2, process: null })).toMatchObject({ killed: 0, survivors: [] });
   });
@@ -123,7 +134,7 @@ const possible = hasCgroups();
 if (!possible)
   console.warn("SKIPPED: what a dead worker made of control groups is not looked for: there are none here");
 
-describe.if(possible)("control groups that nothing lives in", () => {
+describe.if(possible)("control groups of a worker that died", () => {
   const fence = join(import.meta.dir, "../../src/runner/fence.ts");
   /** Of a worker that dies without a word when its standard input ends. */
   function worker(id: string) {
@@ -134,7 +145,31 @@ describe.if(possible)("control groups that nothing lives in", () => {
     return Bun.spawn([process.execPath, "-e", program], { stdin: "pipe", stdout: "pipe", stderr: "inherit" });
   }
 
-  test("go with a worker that died, also one of a store that nobody sweeps any more; not before", async () => {
+  test("are of one store: a daemon that the same job of another has left there is not touched", async () => {
+    const child = worker("of-a-neighbour");
+    const { value } = await child.stdout.getReader().read();
+    const folder = dirname(new TextDecoder().decode(value).trim());
+    const [own, other] = [await group(null, "exec sleep 60"), await group(null, "exec sleep 60")];
+    for (const [store_id, pid] of [
+      ["a-store", own],
+      ["another-store", other],
+    ] as const) {
+      const cgroup = join(folder, `left.${store_id}.7.1`);
+      mkdirSync(cgroup);
+      writeFileSync(join(cgroup, "cgroup.procs"), String(pid));
+    }
+    expect(await kill({ job: 7, before_token: 2, process: null })).toMatchObject({ killed: 1, survivors: [] });
+    await eventually(() => !groupLives(own), "it is gone");
+    expect(groupLives(other)).toBe(true);
+    process.kill(-other, "SIGKILL");
+    await eventually(() => !groupLives(other), "it is gone");
+    await child.stdin.end();
+    await child.exited;
+    removeBelongings(STORE, "another");
+    expect(cgroupFolders("lease-of-a-neighbour")).toEqual([]);
+  });
+
+  test("go when nothing lives in them, also those of a store that nobody sweeps any more; not before", async () => {
     const child = worker("of-no-store");
     await child.stdout.getReader().read();
     removeBelongings(STORE, "another");

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import type { LeaseError } from "../../src/core/errors.ts";
-import { dueTimes, type Schedule, type ScheduleSettings } from "../../src/core/schedule.ts";
+import { dueTimes, rewound, type Schedule, type ScheduleSettings } from "../../src/core/schedule.ts";
 import { firstTime, timesAhead, timesOf } from "../../src/recovery/schedule_times.ts";
 import { fireSchedules } from "../../src/recovery/schedules.ts";
 import { openSqlite } from "../../src/store/sqlite/open.ts";
@@ -63,6 +63,23 @@ describe("the times of a schedule", () => {
 
   test("in a zone that there is not are refused", () => {
     expect(timesOf({ ...BERLIN, cron: "* * * * *", zone: "Mars/Base" })).rejects.toThrow("is not a time zone");
+  });
+});
+
+describe("a clock that was set back below what was fired", () => {
+  const fired = { set_at_ms: 100_500, last_at_ms: 160_500, next_at_ms: 170_500, paused: false, every_ms: 10_000 };
+  const schedule = { ...settings(), cron: null, last_job: null, last_state: null, ...fired } as Schedule;
+
+  test("leaves what comes every so often in step", async () => {
+    const back = rewound(schedule, await timesOf(schedule), 63_000);
+    expect(back).toEqual({ set_at_ms: 60_500, next_at_ms: 70_500 });
+    expect((await timesOf({ ...schedule, ...back }))(63_000)).toBe(70_500);
+  });
+
+  test("is nothing to one that is paused, or was not fired behind it", async () => {
+    const next = await timesOf(schedule);
+    expect(rewound({ ...schedule, paused: true }, next, 63_000)).toBeNull();
+    expect(rewound(schedule, next, 160_500)).toBeNull();
   });
 });
 

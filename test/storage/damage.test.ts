@@ -6,11 +6,25 @@
 
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { writeProof } from "../../scripts/proof/report.ts";
 import { systemClock, systemRandom } from "../../src/platform/clock.ts";
+import { platform } from "#platform";
+import { findFile, noticeNewLife } from "../../src/store/sqlite/identity.ts";
+import { isNeeded } from "../../src/store/sqlite/lost_log.ts";
 import { openSqlite } from "../../src/store/sqlite/open.ts";
 import { BINARY } from "../support/process.ts";
 import { contentOf, PAGE_BYTES, tellOf, type Told } from "./damage.ts";
@@ -80,14 +94,23 @@ function folded(): string {
   return folder;
 }
 
-async function damaged(folder: string, file: string, change: Change): Promise<Told> {
+async function damaged(
+  folder: string,
+  file: string,
+  change: Change,
+  meanwhile: (folder: string) => unknown = () => {},
+): Promise<Told> {
   const path = join(folder, file);
   writeFileSync(path, change(readFileSync(path)));
+  meanwhile(folder);
   const told = await tellOf(join(folder, "lease.db"), content);
   counts[told.kind] += 1;
   rmSync(folder, { recursive: true, force: true });
   return told;
 }
+
+const enqueue = (folder: string) =>
+  Bun.spawnSync([BINARY, "enqueue", "--store", join(folder, "lease.db"), "--", "true"]);
 
 const kindsOf = (all: readonly Told[]) => new Set(all.map(({ kind, why }) => (kind === "stack" ? why : kind)));
 
@@ -102,11 +125,70 @@ test("a log that is cut anywhere is what it was, or is named as damaged", async 
 test("a log with a bit flipped anywhere is what it was, or is named as damaged", async () => {
   const size = statSync(join(whole, "lease.db-wal")).size;
   const all: Told[] = [];
-  for (let at = 0; at < size; at += PAGE_BYTES / 2 + 12) {
-    all.push(await damaged(copyOf(), "lease.db-wal", flip(at, at % 8)));
-  }
+  // The log's own head, and about twice on each page.
+  const places = Array.from({ length: 32 }, (_, at) => at);
+  for (let at = 32; at < size; at += PAGE_BYTES / 2 + 12) places.push(at);
+  for (const at of places) all.push(await damaged(copyOf(), "lease.db-wal", flip(at, at % 8)));
   expect(all.length).toBeGreaterThan(20);
   expect([...kindsOf(all)].filter((kind) => kind !== "same")).toEqual(["named"]);
+});
+
+test("an enqueue that is the first to come after that hides none of it", async () => {
+  const size = statSync(join(whole, "lease.db-wal")).size;
+  const all: Told[] = [];
+  // Within the log's own header each field by itself.
+  const places = [
+    0,
+    8,
+    12,
+    16,
+    19,
+    20,
+    23,
+    24,
+    31,
+    ...Array.from({ length: 9 }, (_, n) => 40 + Math.floor((n * size) / 9)),
+  ];
+  for (const change of places.flatMap((at) => [cut(at), flip(at, at % 8)])) {
+    all.push(await damaged(copyOf(), "lease.db-wal", change, enqueue));
+  }
+  expect([...kindsOf(all)]).toEqual(["named"]);
+});
+
+test("a log that was removed is named", async () => {
+  const all: Told[] = [];
+  for (const next of [enqueue, () => {}]) {
+    const folder = copyOf();
+    rmSync(join(folder, "lease.db-wal"));
+    next(folder);
+    all.push(await damaged(folder, "lease.db", (bytes) => bytes));
+  }
+  expect([...kindsOf(all)]).toEqual(["named"]);
+});
+
+test("an index of before a power failure, beside a log that was folded and emptied, is no sign of a loss", async () => {
+  for (const next of [enqueue, () => {}]) {
+    const [folder, after] = [copyOf(), folded()];
+    cpSync(join(after, "lease.db"), join(folder, "lease.db"), { preserveTimestamps: true });
+    truncateSync(join(folder, "lease.db-wal"), 0);
+    utimesSync(join(folder, "lease.db-shm"), 1, 1);
+    next(folder);
+    expect((await tellOf(join(folder, "lease.db"), content)).why).toBe("");
+  }
+});
+
+test("a log that another process folds and empties while a store is being opened has lost nothing", () => {
+  const path = join(copyOf(), "lease.db");
+  const found = findFile(path, Date.now());
+  expect(isNeeded(found.index)).toBe(true);
+  const other = platform.openSqlite(path);
+  other.prepare("PRAGMA wal_checkpoint(TRUNCATE)").all();
+  other.close();
+  expect(statSync(`${path}-wal`).size).toBe(0);
+  const ours = platform.openSqlite(path);
+  noticeNewLife(ours, path, found, false);
+  expect(ours.prepare("SELECT value FROM meta WHERE name = 'log_lost'").get()).toBeNull();
+  ours.close();
 });
 
 test("a file that is cut at any page is named as damaged, but for one of which nothing is left", async () => {

@@ -12,7 +12,7 @@ import { finite } from "../shared/cells.ts";
 import { fromJson } from "../shared/facts.ts";
 import { LOOKED_AT, damageFinding, finding, talliesFinding, worstFirst } from "../shared/findings.ts";
 import type { Database } from "./open.ts";
-import { LOG_LOST } from "./identity.ts";
+import { LOG_LOST } from "./lost_log.ts";
 import { BESIDE, fileSystemName } from "./location.ts";
 import { MIGRATIONS } from "./schema.ts";
 import { SELECT_WITHOUT_INPUT, SQL } from "./statements.ts";

@@ -16,6 +16,7 @@ import { platform } from "#platform";
 import { LeaseError } from "../../core/errors.ts";
 import { isStoreId, newLife } from "../../core/life.ts";
 import type { SqlDatabase } from "../../platform/platform.ts";
+import { INDEX_BYTES, lostPages, noteLoss, readIndex, type LogIndex } from "./lost_log.ts";
 import { isOlderLog } from "./quick_enqueue.ts";
 import { rollback } from "./writer.ts";
 
@@ -118,10 +119,11 @@ function linkTarget(link: string): string | null {
 /** A store put back without its log would be read with the log of the other, page by page: that is neither of them. */
 export function refuseOtherLog(path: string): void {
   const files = platform.quickFiles();
-  // First the log: who makes a store makes its log last.
+  // First these: who makes a store makes its log last, and its index after that.
   const log = files?.lstat(`${path}-wal`);
+  const index = files?.lstat(`${path}-shm`);
   const store = files?.lstat(path);
-  if (store?.size === 0 && log) {
+  if (store?.size === 0 && (log || index)) {
     const fix = `put back a copy, or remove ${path}-wal and ${path}-shm to begin anew`;
     throw new LeaseError("store_corrupt", `store ${path} is empty, but has been one: its log lies beside it; ${fix}`);
   }
@@ -132,36 +134,40 @@ export function refuseOtherLog(path: string): void {
 
 /** What is known before a store is opened. */
 export interface FoundFile {
-  had_log: boolean;
+  /** Null: there is none. */
+  log_bytes: number | null;
   at_ms: number;
   index: LogIndex | null;
 }
 
 export function findFile(path: string, at_ms: number): FoundFile {
+  // In this order: who shortens the log has noted that it is folded.
+  const log_bytes = logBytes(path);
+  const index = logIndex(path, false);
+  return { log_bytes, at_ms, index: log_bytes === 0 && isOfEarlierBoot(`${path}-shm`, at_ms) ? null : index };
+}
+
+function logBytes(path: string): number | null {
+  const log = `${path}-wal`;
   const files = platform.quickFiles();
-  const had_log = files === null ? fs.existsSync(`${path}-wal`) : files.lstat(`${path}-wal`) !== null;
-  return { had_log: had_log || !platform.keeps_log, at_ms, index: logIndex(path, false) };
+  return (files === null ? fs.statSync(log, { throwIfNoEntry: false }) : files.lstat(log))?.size ?? null;
 }
-
-/** What the index beside the log says of it. */
-interface LogIndex {
-  /** Of the log: whoever begins it anew takes others. */
-  salt: string;
-  /** Pages of commits that are done, and how many of those are in the file as well. */
-  pages: number;
-  folded: number;
-}
-
-const INDEX_BYTES = 48;
-const NO_SALT = "0".repeat(16);
 
 /**
- * Null where there is none, or it can't be trusted: it is there twice, and in a moment of change not the same. Once the
- * engine has it open it is read by the engine's own descriptor: to close another one would end all locks that this
- * process has on it, and others would take the store for theirs alone.
+ * The index is not synced: after a power failure it may be one of before the log was folded and emptied. In every other
+ * case it knows too little then, not too much.
+ */
+function isOfEarlierBoot(index_path: string, now_ms: number): boolean {
+  const stats = fs.statSync(index_path, { throwIfNoEntry: false });
+  return stats !== undefined && stats.mtimeMs < now_ms - os.uptime() * 1_000;
+}
+
+/**
+ * Null where there is none, or it can't be trusted. Once the engine has it open it is read by the engine's own descriptor:
+ * to close another one would end all locks that this process has on it, and others would take the store for theirs alone.
  */
 function logIndex(path: string, is_open: boolean): LogIndex | null {
-  const bytes = Buffer.alloc(2 * INDEX_BYTES + 4);
+  const bytes = new Uint8Array(INDEX_BYTES);
   try {
     const [own = null] = openDescriptors(`${path}-shm`);
     // Before the store is opened another handle of this process may have it; and then nothing is recovered.
@@ -175,11 +181,7 @@ function logIndex(path: string, is_open: boolean): LogIndex | null {
   } catch {
     return null;
   }
-  const [first, second] = [bytes.subarray(0, INDEX_BYTES), bytes.subarray(INDEX_BYTES, 2 * INDEX_BYTES)];
-  if (first[12] !== 1 || !first.equals(second)) return null;
-  const { readUInt32LE, readUInt32BE } = bytes;
-  const read = (os.endianness() === "LE" ? readUInt32LE : readUInt32BE).bind(bytes);
-  return { salt: first.toString("hex", 32, 40), pages: read(16), folded: read(2 * INDEX_BYTES) };
+  return readIndex(new Uint32Array(bytes.buffer));
 }
 
 /** Of this process; throws where the system does not tell. */
@@ -187,16 +189,6 @@ function openDescriptors(path: string): number[] {
   const real = fs.realpathSync(path);
   const descriptors = fs.readdirSync("/proc/self/fd").map(Number);
   return descriptors.filter((descriptor) => linkTarget(`/proc/self/fd/${descriptor}`) === real);
-}
-
-/**
- * Pages of commits that were done and are not there any more, because the log was cut or damaged: the engine takes them
- * for a commit that was never finished. The index knows better: it is written when a commit is on disk.
- */
-function lostPages(before: LogIndex | null, after: LogIndex | null): number {
-  if (before === null || after === null || before.folded >= before.pages) return 0;
-  const same = after.salt === before.salt || after.salt === NO_SALT;
-  return same ? Math.max(0, before.pages - after.pages) : 0;
 }
 
 /** The file for as long as it exists: also a number that is used again comes with another birth. */
@@ -211,9 +203,6 @@ function isSameFile(a: string, b: string): boolean {
   const [[number_a, born_a], [number_b, born_b]] = [a.split("@"), b.split("@")];
   return number_a === number_b && (born_a === born_b || !born_a || !born_b);
 }
-
-/** What is remembered of a log that had lost something. */
-export const LOG_LOST = "log_lost";
 
 interface Known {
   id: string | null;
@@ -231,7 +220,9 @@ export function noticeNewLife(database: SqlDatabase, path: string, found: FoundF
   const get = database.prepare(GET);
   const file = fileName(path);
   const lost_pages = is_new ? 0 : lostPages(found.index, logIndex(path, true));
-  const next = () => nextLife(get.get() as unknown as Known, file, { ...found, lost_pages }, is_new);
+  // If it has another length now, then not damage but somebody else was at it.
+  if (lost_pages > 0 && logBytes(path) === (found.log_bytes ?? 0)) noteLoss(database, lost_pages, found.at_ms);
+  const next = () => nextLife(get.get() as unknown as Known, file, found, is_new);
   if (next() === null) return;
   database.exec("BEGIN IMMEDIATE");
   try {
@@ -246,16 +237,14 @@ export function noticeNewLife(database: SqlDatabase, path: string, found: FoundF
 }
 
 /** What is to be noted; null: nothing. */
-function nextLife(known: Known, file: string, found: FoundFile & { lost_pages: number }, is_new: boolean) {
-  const { had_log, at_ms, lost_pages } = found;
+function nextLife(known: Known, file: string, { log_bytes, at_ms }: FoundFile, is_new: boolean) {
+  const had_log = log_bytes !== null || !platform.keeps_log;
   const life_at_ms = String(at_ms);
   if (!isStoreId(known.id)) return is_new ? { store_id: crypto.randomUUID(), file, life_at_ms } : null;
   // Whoever noticed it after we looked has made the log that we did not see.
   const log_lost = !had_log && !(Number(known.life_at_ms) >= at_ms) && !is_new;
   const is_copy = known.file !== null && !isSameFile(known.file, file);
   const life = { store_id: newLife(known.id, at_ms), file, life_at_ms };
-  // Grants may be among what is lost, as with a store that was put back.
-  if (lost_pages > 0) return { ...life, [LOG_LOST]: JSON.stringify({ at_ms, pages: lost_pages }) };
   if (is_copy || log_lost) return life;
   return known.file === file ? null : { file };
 }

@@ -13,6 +13,7 @@ import type { NewJob } from "../../core/job.ts";
 import type { QuickFiles, QuickStats, SqlDatabase, SqlStatement, SqlValue } from "../../platform/platform.ts";
 import { SATISFIED, envColumn, isBlocked, leaseColumn, settingsColumn } from "../shared/columns.ts";
 import { explain, isBusy, isRefused } from "./failure.ts";
+import { INDEX_BYTES, isNeeded, lostPages, noteLoss, readIndex } from "./lost_log.ts";
 
 /** What marks a file as a store, and the schema that this lease knows. */
 export const APPLICATION_ID = 0x4c454153;
@@ -45,12 +46,14 @@ export function firstState(job: NewJob, now_ms: number): "blocked" | "scheduled"
 
 /** In the order of INSERT_JOB. `settings` is their column, where the caller has it already. */
 export function jobColumns(job: NewJob, now_ms: number, settings = settingsColumn(job.settings)): SqlValue[] {
-  const run_at_ms = Math.max(job.run_at_ms ?? now_ms, now_ms + job.delay_ms);
+  // The first question to Math makes all of it, which takes longer than the rest of this file.
+  const wanted_ms = job.run_at_ms ?? now_ms;
+  const earliest_ms = now_ms + job.delay_ms;
   return [
     firstState(job, now_ms),
     job.queue,
     job.priority,
-    run_at_ms,
+    wanted_ms > earliest_ms ? wanted_ms : earliest_ms,
     job.settings.retries,
     leaseColumn(job.settings),
     now_ms,
@@ -85,7 +88,7 @@ export const UNBLOCK = `UPDATE jobs SET state = iif(run_at_ms > ?2, 'scheduled',
 /** The id of the job, which is on disk; null: nothing was done, and nothing is wrong that is known yet. */
 export function quickEnqueue(files: QuickFiles, file: string, job: NewJob, now_ms: number): number | null {
   if (job.input !== null || job.after_any.length + job.after_failed.length + job.after_task.length > 0) return null;
-  return onQuickStore(files, file, INSERT_IF_OURS, (database, insert, schema) => {
+  return onQuickStore(files, file, now_ms, INSERT_IF_OURS, (database, insert, schema) => {
     const add = () => {
       const added = insert.run(...jobColumns(job, now_ms), schema);
       return added.changes > 0 ? added.last_id : null;
@@ -123,13 +126,19 @@ export function together<T>(database: SqlDatabase, work: () => T | null): T | nu
 export function onQuickStore<T>(
   files: QuickFiles,
   file: string,
+  now_ms: number,
   sql: string,
   work: (database: SqlDatabase, first: SqlStatement, schema: string) => T | null,
 ): T | null {
   const schema = builtSchema();
   const location = schema === null ? null : quickLocation(files, file);
-  const opened = location === null ? null : open(location.path, sql);
-  if (schema === null || location === null || opened === null) return null;
+  if (schema === null || location === null) return null;
+  const index = files.view(`${location.path}-shm`, INDEX_BYTES);
+  const before = index === null ? null : readIndex(index);
+  // It may also be of before a power failure.
+  if (location.wal_bytes === 0 && isNeeded(before)) return null;
+  const opened = open(location.path, sql);
+  if (opened === null) return null;
   const { database, first } = opened;
   if (files.lstat(location.path)?.identity !== location.identity) {
     database.close();
@@ -137,6 +146,8 @@ export function onQuickStore<T>(
   }
   let done: T | null;
   try {
+    const lost_pages = index === null ? 0 : lostPages(before, readIndex(index));
+    if (lost_pages > 0) noteIfLost(files, database, location, lost_pages, now_ms);
     done = work(database, first, schema);
   } catch (error) {
     database.close();
@@ -148,6 +159,20 @@ export function onQuickStore<T>(
   if (done === null) database.closeKeepingWal();
   else if (location.wal_bytes > SHORT_WAL_BYTES) closeAndFold(database);
   return done;
+}
+
+/** Nobody else could notice it after us. */
+function noteIfLost(
+  files: QuickFiles,
+  database: SqlDatabase,
+  { path, wal_bytes }: QuickLocation,
+  pages: number,
+  now_ms: number,
+): void {
+  // If it has another length now, then not damage but somebody else was at it.
+  if (files.lstat(`${path}-wal`)?.size !== wal_bytes) return;
+  database.exec("PRAGMA busy_timeout = 5000");
+  noteLoss(database, pages, now_ms);
 }
 
 function open(path: string, sql: string): { database: SqlDatabase; first: SqlStatement } | null {

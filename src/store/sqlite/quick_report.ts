@@ -79,7 +79,7 @@ function reporting(
   now_ms: number,
   write: (database: SqlDatabase, lease_ms: number) => true | null,
 ): true | null {
-  return onQuickStore(files, file, HELD, (database, held, schema) =>
+  return onQuickStore(files, file, now_ms, HELD, (database, held, schema) =>
     together(database, () => {
       const lease_ms = held.get(id, token, now_ms, store_id, schema)?.["lease_ms"];
       return typeof lease_ms === "number" ? write(database, lease_ms) : null;
