@@ -8,8 +8,8 @@ import type { Glance, Store } from "../../store/store.ts";
 
 /** Questions per second, on average: five with what a page asks that is opened now and then. */
 const RATE = 4;
-/** A page that is opened may ask all it needs at once; what it takes, the next ones wait for. */
-const BURST = 12;
+/** A page that is opened asks all it needs at once: with more than this, its first ten seconds cost more than five each. */
+const BURST = 3;
 /** More than any page asks, or each look at that one would be for less than it costs; what many that open ask is given. */
 const DEBT = 20;
 
