@@ -101,12 +101,12 @@ export function narrowSearch(
 export function narrowCheckpoints(
   only: Conditions,
   { job, newest_of, task, kind }: CheckpointQuery,
-  each: { checkpoints: string; list: (ids: readonly number[]) => string },
+  each: { checkpoints: string; idRows: (ids: readonly number[]) => string },
 ): void {
   if (newest_of !== undefined) {
     const alike = kind === undefined ? "" : ` AND kind = ${only.bind(kind)}`;
     const newest = `SELECT max(id) FROM ${each.checkpoints} WHERE job_id = job${alike}`;
-    only.say(`id IN (SELECT (${newest}) FROM ${each.list(newest_of)})`);
+    only.say(`id IN (SELECT (${newest}) FROM ${each.idRows(newest_of)})`);
   }
   if (job !== undefined) only.add("job_id = ?", job);
   if (task !== undefined) only.add("task = ?", task);

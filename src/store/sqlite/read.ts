@@ -130,8 +130,8 @@ function byIndex(query: ListQuery, only: Conditions, states: readonly ShownState
 
 export function checkpoints(db: Database, query: CheckpointQuery): Checkpoint[] {
   const only = new Conditions("?");
-  const list = (ids: readonly number[]) => `(SELECT value AS job FROM json_each(${only.bind(JSON.stringify(ids))}))`;
-  narrowCheckpoints(only, query, { checkpoints: "checkpoints", list });
+  const idRows = (ids: readonly number[]) => `(SELECT value AS job FROM json_each(${only.bind(JSON.stringify(ids))}))`;
+  narrowCheckpoints(only, query, { checkpoints: "checkpoints", idRows });
   const text = `SELECT * FROM checkpoints ${only.where()} ORDER BY id DESC LIMIT ${only.bind(query.limit)}`;
   const rows = db.sql(text).all(...only.params);
   return rows.map(toCheckpoint);
