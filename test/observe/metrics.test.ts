@@ -104,6 +104,7 @@ describe("lease metrics", () => {
   test("refuses a port that is taken, and an address that is not this machine's", async () => {
     const taken = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response() });
     const place = newPlace();
+    await place.enqueue("--", "true");
     const address = `127.0.0.1:${taken.port}`;
     const told = `port ${taken.port} is in use: give another one`;
     expectRefusal(await place.lease("metrics", "--serve", address), 2, told);

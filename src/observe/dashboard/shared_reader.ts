@@ -3,7 +3,7 @@
  * is asked is counted: a budget of questions per second holds however many tabs are open.
  */
 
-import { sleep, type Clock } from "../../core/clock.ts";
+import type { Clock } from "../../core/clock.ts";
 import type { Glance, Store } from "../../store/store.ts";
 
 /** Questions per second, on average: five with what a page asks that is opened now and then. */
@@ -30,9 +30,9 @@ export class Budget {
     this.#left = Math.max(-DEBT, this.#now() - 1);
   }
 
-  /** Resolves when there is something left; for whoever has time. */
-  async room(): Promise<void> {
-    while (this.#now() < 1) await sleep(this.#clock, Math.ceil(((1 - this.#left) * 1_000) / RATE));
+  /** How long it takes until there is something left; for whoever has time. */
+  get wait_ms(): number {
+    return Math.max(0, Math.ceil(((1 - this.#now()) * 1_000) / RATE));
   }
 
   #now(): number {

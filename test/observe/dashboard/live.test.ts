@@ -94,6 +94,35 @@ describe("a tab", () => {
     }
   });
 
+  test("is shown at once, and sees what it changed, also while others wait for their turn", async () => {
+    const s = stage(undefined, () => 20);
+    s.follow("/overview");
+    await s.clock.advance(0);
+    s.change();
+    await s.clock.advance(1_000);
+    s.follow("/jobs/7");
+    await s.clock.advance(0);
+    expect(s.looks).toEqual(["/overview", "/jobs/7"]);
+    s.change();
+    await s.clock.advance(1_000);
+    s.live.changed(true);
+    await s.clock.advance(0);
+    expect(s.looks).toHaveLength(4);
+  });
+
+  test("that follows a log sees it grow every second, however much has been asked", async () => {
+    const s = stage(
+      (path) => ({ next: path.startsWith("/log") ? path : null }),
+      (look) => (look === 1 ? 20 : 1),
+    );
+    s.follow("/overview", "/log");
+    for (let n = 0; n < 40; n++) {
+      s.change();
+      await s.clock.advance(100);
+    }
+    expect(s.looks.filter((path) => path === "/log").length).toBeGreaterThanOrEqual(4);
+  });
+
   test("is told why something can't be looked up", async () => {
     const s = stage(() => {
       throw new Error("no disk");
