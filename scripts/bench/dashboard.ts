@@ -16,7 +16,7 @@ import { fillStore } from "./large_store.ts";
 const JOBS = 1_000_000;
 const LOOKS = 7;
 const TABS = 20;
-/** A page that is opened asks all it needs at once; what counts is what one costs that stays open. */
+/** A page that is opened asks all it needs at once, and pays for that in the seconds after. */
 const [OPENED_MS, WATCHED_MS] = [10_000, 20_000];
 const PATHS = ["/overview", "/jobs", "/queues", "/limits", "/schedules", "/workers", "/failures"];
 
@@ -88,7 +88,9 @@ async function questions(path: string, tabs: number): Promise<number> {
   const [before, from_ms] = [dashboard.asked, performance.now()];
   await Bun.sleep(WATCHED_MS);
   const per_second = ((dashboard.asked - before) * 1_000) / (performance.now() - from_ms);
-  plainFigure(`dashboard, to open ${named(tabs)}`, before, "questions", {});
+  // Twenty pages that are opened in the same moment are each shown at once.
+  const opening = tabs === 1 ? { at_most: 5 } : {};
+  plainFigure(`dashboard, to open ${named(tabs)}`, (before * 1_000) / OPENED_MS, "per s", opening);
   end.abort();
   await Promise.all(open);
   dashboard.stop();

@@ -1,6 +1,5 @@
 /** `lease ui`: the dashboard, in a browser. */
 
-import { platform } from "#platform";
 import { hostname } from "node:os";
 import process from "node:process";
 import { jobOfLine } from "../config/job_json.ts";
@@ -11,10 +10,11 @@ import { integer, textValue } from "../core/values.ts";
 import { Dashboard } from "../observe/dashboard/app.ts";
 import { isAddress, newToken } from "../observe/dashboard/guard.ts";
 import { pageFiles } from "../observe/dashboard/files.ts";
+import { listen } from "../observe/listen.ts";
 import { VERSION } from "../platform/build_info.ts";
 import { systemClock, systemRandom } from "../platform/clock.ts";
 import { isForeignPeer } from "../platform/peer.ts";
-import { lazyPath, type Listener, type ServeOptions } from "../platform/platform.ts";
+import { lazyPath, type ServeOptions } from "../platform/platform.ts";
 import { timesOf } from "../recovery/schedule_times.ts";
 import { visible, withoutPassword } from "../view/text.ts";
 import { command } from "../cli/command.ts";
@@ -82,7 +82,10 @@ export default command({
       const exit = new ExitRequest();
       const replaced = Promise.withResolvers<never>();
       const stopGuarding = store.onReplaced(replaced.reject);
-      const listener = listen({ host, body_limit_bytes: BODY_LIMIT_BYTES, answer }, port);
+      const listener = listen(
+        { host, port: port ?? USUAL_PORT, body_limit_bytes: BODY_LIMIT_BYTES, answer },
+        port === undefined ? 0 : null,
+      );
       try {
         const url = `http://${address(host)}:${listener.port}/`;
         if (token !== null)
@@ -130,19 +133,6 @@ function ownToken(io: Io): string {
 function address(host: string): string {
   if (host === "0.0.0.0" || host === "::") return hostname();
   return isAddress(host) && host.includes(":") ? `[${host}]` : host;
-}
-
-function listen(options: Omit<ServeOptions, "port">, port: number | undefined): Listener {
-  try {
-    return platform.serve({ ...options, port: port ?? USUAL_PORT });
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    if (code === "EADDRINUSE" || /in use/i.test(message)) {
-      if (port === undefined) return platform.serve({ ...options, port: 0 });
-      throw new LeaseError("usage", `port ${port} is in use: give another --port, or 0 for any that is free`);
-    }
-    throw new LeaseError("usage", `can't listen on ${options.host} port ${port ?? USUAL_PORT}: ${message}`);
-  }
 }
 
 /** Without a token, which everybody could read in the list of processes: the page asks for it. */

@@ -1,6 +1,7 @@
 /** What goes wrong, grouped: the newest failures by what they say, so that a thousand times the same is one line. */
 
 import { isFinished, type Job } from "../core/job.ts";
+import type { Checkpoint } from "../core/records.ts";
 import type { Glance } from "../store/store.ts";
 import { outputLine } from "../view/text.ts";
 
@@ -36,23 +37,23 @@ export async function failureGroups(store: Glance): Promise<FailureGroup[]> {
 /** What jobs said before they failed is in the audit trail of attempts, of which the newest are looked at. */
 async function withLastLines(store: Glance, jobs: readonly Job[]): Promise<Failure[]> {
   if (jobs.length === 0) return [];
-  const trail = await store.checkpoints({ kind: "error", limit: 2 * NEWEST });
-  const last = new Map(trail.toReversed().map(({ job, token, text }) => [`${job} ${token}`, lastLineOf(text)]));
-  return jobs.map((job) => ({ job, last_line: last.get(`${job.id} ${job.token}`) ?? null }));
+  return withNotes(jobs, await store.checkpoints({ kind: "error", limit: 2 * NEWEST }));
 }
 
-/** So many are asked for one by one: each is a look at an index, where the whole trail may be long. */
+/** Of so many the newest note of each is looked up: each is a look at an index, where the whole trail may be long. */
 const FEW = 50;
 
 /** The same for any jobs of a list, however long ago they failed if they are few. */
 export async function lastWords(store: Glance, jobs: readonly Job[]): Promise<Failure[]> {
   if (jobs.length > FEW) return withLastLines(store, jobs);
-  return Promise.all(
-    jobs.map(async (job) => {
-      const [note] = await store.checkpoints({ job: job.id, kind: "error", limit: 1 });
-      return { job, last_line: note?.token === job.token ? lastLineOf(note.text) : null };
-    }),
-  );
+  if (jobs.length === 0) return [];
+  const newest_of = jobs.map(({ id }) => id);
+  return withNotes(jobs, await store.checkpoints({ newest_of, kind: "error", limit: FEW }));
+}
+
+function withNotes(jobs: readonly Job[], newest_first: readonly Checkpoint[]): Failure[] {
+  const last = new Map(newest_first.toReversed().map(({ job, token, text }) => [`${job} ${token}`, lastLineOf(text)]));
+  return jobs.map((job) => ({ job, last_line: last.get(`${job.id} ${job.token}`) ?? null }));
 }
 
 function lastLineOf(text: string): string | null {

@@ -23,7 +23,7 @@ export async function overviewNow(store: Glance, now_ms: number): Promise<Overvi
   const present = workers.filter(({ stopped_at_ms }) => stopped_at_ms === null);
   const ended = workers.filter(({ stopped_at_ms }) => stopped_at_ms !== null).slice(-ENDED_WORKERS);
   return {
-    queues: await queuesAround(store, present, now_ms),
+    queues: await queuesAround(store, present, now_ms, first),
     workers: await withHeldJobs(store, [...present, ...ended], first),
     leases,
     retries,

@@ -1,11 +1,12 @@
 /** Queues: what each holds and who serves it, and which one a name that nobody has used was probably meant to be. */
 
+import { shownState, type Job } from "../core/job.ts";
 import { nearest } from "../core/nearest.ts";
 import type { WorkerRecord } from "../core/records.ts";
 import type { Glance } from "../store/store.ts";
 import { summarizeQueues, type QueueSummary } from "../view/queues.ts";
 import { workerState } from "../view/workers.ts";
-import { workersNow } from "./workers.ts";
+import { workersNow, type Leases } from "./workers.ts";
 
 const PAGE = 1_000;
 
@@ -14,10 +15,16 @@ export async function queuesNow(store: Glance, now_ms: number): Promise<QueueSum
   return queuesAround(store, await workersNow(store), now_ms);
 }
 
-/** The same for whoever has asked for the workers already. */
-export async function queuesAround(store: Glance, workers: readonly WorkerRecord[], now_ms: number) {
+/** The same for whoever has asked for the workers already, and for leases. */
+export async function queuesAround(
+  store: Glance,
+  workers: readonly WorkerRecord[],
+  now_ms: number,
+  leases: Leases | null = null,
+) {
   const [counts, paused] = await Promise.all([store.counts(), store.pausedQueues()]);
-  const cancelling = await cancellingJobs(store);
+  const held = leases?.all ? leases.jobs.filter((job) => shownState(job) === "cancelling") : null;
+  const cancelling = held === null ? await cancellingJobs(store) : countsOf(held);
   const retrying = new Map(counts.flatMap((one) => (one.retrying === undefined ? [] : [[one.queue, one.retrying]])));
   return summarizeQueues({ counts, paused, served: servedBy(workers, now_ms), cancelling, retrying });
 }
@@ -28,14 +35,18 @@ function servedBy(workers: readonly WorkerRecord[], now_ms: number) {
 }
 
 async function cancellingJobs(store: Glance): Promise<Map<string, number>> {
-  const numbers = new Map<string, number>();
-  let behind_id = 0;
+  const all: Job[] = [];
   for (;;) {
+    const behind_id = all.at(-1)?.id ?? 0;
     const jobs = await store.list({ states: ["cancelling"], behind_id, limit: PAGE, newest_first: false });
-    for (const { queue } of jobs) numbers.set(queue, (numbers.get(queue) ?? 0) + 1);
-    if (jobs.length < PAGE) return numbers;
-    behind_id = jobs.at(-1)?.id ?? behind_id;
+    all.push(...jobs);
+    if (jobs.length < PAGE) return countsOf(all);
   }
+}
+
+function countsOf(jobs: readonly Job[]): Map<string, number> {
+  const groups = Map.groupBy(jobs, ({ queue }) => queue);
+  return new Map([...groups].map(([queue, alike]) => [queue, alike.length]));
 }
 
 /** With jobs in it, paused, or served. */

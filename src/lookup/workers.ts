@@ -42,7 +42,7 @@ interface Wanted {
   ends_within_ms?: number;
 }
 
-interface Leases {
+export interface Leases {
   jobs: Job[];
   /** Whether these are all. */
   all: boolean;

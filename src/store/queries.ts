@@ -86,6 +86,8 @@ export interface Broken {
 
 export interface CheckpointQuery {
   job?: number;
+  /** Of each of these jobs the newest alone, of the kind that is asked for. */
+  newest_of?: readonly number[];
   task?: string;
   kind?: Checkpoint["kind"];
   limit: number;

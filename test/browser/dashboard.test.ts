@@ -45,6 +45,9 @@ describe("the page of a job", () => {
     await page.locator(".page-head .is-completed").waitFor();
     expect(await page.locator(".attempts li").count()).toBe(2);
     expect(await page.locator(".attempts .tone-failed").innerText()).toBe("exit 1");
+    const tracks = await page.locator(".attempts .track").all();
+    const widths = await Promise.all(tracks.map(async (track) => (await track.boundingBox())?.width));
+    expect(new Set(widths).size).toBe(1);
     await page.locator(".attempts button").first().click();
     await page.getByText("Output of attempt 1").waitFor();
   });
@@ -125,6 +128,12 @@ describe("the list of jobs", () => {
     expect(await page.locator("tbody .is-completed").count()).toBe(0);
     await page.goBack();
     await page.locator(`a[href="/jobs/${fine}"]`).first().waitFor();
+  });
+
+  test("shows on a phone by which state it is filtered", async ({ open }) => {
+    const page = await open("/jobs?state=cancelled", { viewport: { width: 360, height: 740 } });
+    const box = await page.getByRole("link", { name: "Cancelled", exact: true }).boundingBox();
+    expect((box?.x ?? 360) + (box?.width ?? 360)).toBeLessThanOrEqual(360);
   });
 
   test("is searched with the keyboard: by command, key, task and error", async ({ site, open }) => {

@@ -4,6 +4,7 @@
 
 import { describe, expect } from "bun:test";
 import type { WorkerRecord } from "../../src/core/records.ts";
+import type { CheckpointQuery } from "../../src/store/queries.ts";
 import { end } from "../support/jobs.ts";
 import { audit, only, type StoreTest, type Subject } from "./subject.ts";
 import { workerRecord } from "../support/workers.ts";
@@ -14,7 +15,7 @@ async function note(s: Subject, id: number, ...lines: string[]): Promise<void> {
   expect(new Set(answers)).toEqual(new Set(["accepted"]));
 }
 
-async function texts(s: Subject, query: { job?: number; task?: string } = {}): Promise<string[]> {
+async function texts(s: Subject, query: Omit<CheckpointQuery, "limit"> = {}): Promise<string[]> {
   return (await s.store.checkpoints({ limit: 999, ...query })).map(({ text }) => text);
 }
 
@@ -45,6 +46,26 @@ export function recordsContract(test: StoreTest): void {
       expect(await texts(s, { task: "t" })).toEqual(["a2", "b1", "a1"]);
       expect((await s.store.checkpoints({ limit: 2 })).map(({ text }) => text)).toEqual(["a2", "c1"]);
       expect(await texts(s, { job: 999 })).toEqual([]);
+    });
+
+    test("can be the newest alone of each of some jobs", async (s) => {
+      const [a, b, c] = [await s.granted({ task: "t" }), await s.granted({ task: "t" }), await s.granted()];
+      await note(s, a.job.id, "a1");
+      await note(s, b.job.id, "b1");
+      await note(s, b.job.id, "b2");
+      await s.settle(a, end("exit"), audit());
+      await note(s, c.job.id, "c1");
+      const newest = async (query: Omit<CheckpointQuery, "limit">) =>
+        (await s.store.checkpoints({ limit: 9, ...query })).map(({ job, kind }) => `${job} ${kind}`);
+      const [both, none] = [[a.job.id, b.job.id, 999], [999]];
+      expect(await newest({ newest_of: both })).toEqual([`${a.job.id} error`, `${b.job.id} progress`]);
+      expect(await texts(s, { newest_of: [b.job.id] })).toEqual(["b2"]);
+      expect(await newest({ newest_of: both, kind: "progress" })).toEqual([
+        `${b.job.id} progress`,
+        `${a.job.id} progress`,
+      ]);
+      expect(await newest({ newest_of: both, kind: "error" })).toEqual([`${a.job.id} error`]);
+      expect(await newest({ newest_of: none })).toEqual([]);
     });
   });
 

@@ -100,6 +100,18 @@ describe("lease metrics", () => {
   test.each(["nowhere", "127.0.0.1:99999", "1:2:3"])("refuses %p as an address", async (address) => {
     expectRefusal(await newPlace().lease("metrics", "--serve", address), 2, "is not an address");
   });
+
+  test("refuses a port that is taken, and an address that is not this machine's", async () => {
+    const taken = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response() });
+    const place = newPlace();
+    await place.enqueue("--", "true");
+    const address = `127.0.0.1:${taken.port}`;
+    const told = `port ${taken.port} is in use: give another one`;
+    expectRefusal(await place.lease("metrics", "--serve", address), 2, told);
+    expectRefusal(await place.lease("worker", "--until-empty", "--metrics", address), 2, told);
+    expectRefusal(await place.lease("metrics", "--serve", "192.0.2.1:0"), 2, "no such address");
+    await taken.stop(true);
+  });
 });
 
 describe("a worker with --metrics", () => {

@@ -40,6 +40,8 @@ interface Topic {
 const PERIOD_MS = 700;
 /** A log that grows is what people watch. */
 const FOLLOW_MS = 350;
+/** And they want it to move also when there is no room: it takes one question, which the others wait for. */
+const STILL_MS = 1_000;
 /** Even if the store says nothing: other machines' clocks, workers that stopped to beat. */
 const IDLE_MS = 10_000;
 
@@ -108,16 +110,11 @@ export class Live {
   async #run(): Promise<void> {
     if (this.#running) return;
     this.#running = true;
-    const { budget } = this.#options;
     while (!this.#stopped && this.#topics.size > 0) {
       this.#wake = Promise.withResolvers();
       const next = this.#next();
       if (next.wait_ms > 0) await this.#pause(next.wait_ms);
-      else {
-        // Where somebody waits for it, it is looked up at once; everything else can wait for its turn.
-        if (!this.#isUrgent(next.topic)) await budget.room();
-        if (!next.topic.over) await this.#look(next.topic);
-      }
+      else await this.#look(next.topic);
     }
     this.#running = false;
     if (this.#topics.size > 0) return;
@@ -127,14 +124,21 @@ export class Live {
 
   /** Whose turn it is, and when. */
   #next(): { topic: Topic; wait_ms: number } {
-    const now_ms = this.#options.clock.mono_ms();
-    const due = (topic: Topic) => {
-      if (this.#isUrgent(topic)) return -Infinity;
-      const period_ms = topic.answer?.next === null ? PERIOD_MS : FOLLOW_MS;
-      return topic.looked_at_ms + (topic.change < this.#change ? period_ms : IDLE_MS);
-    };
-    const [topic] = [...this.#topics.values()].toSorted((a, b) => due(a) - due(b)) as [Topic];
-    return { topic, wait_ms: Math.max(0, due(topic) - now_ms) };
+    const { clock, budget } = this.#options;
+    const now_ms = clock.mono_ms();
+    const room_at_ms = now_ms + budget.wait_ms;
+    const turns = [...this.#topics.values()].map((topic) => {
+      const { looked_at_ms } = topic;
+      // Where somebody waits for it, it is looked up at once; everything else can wait for its turn.
+      if (this.#isUrgent(topic)) return { topic, turn_ms: -Infinity, due_ms: -Infinity };
+      const grows = topic.answer?.next !== null;
+      const turn_ms = looked_at_ms + (topic.change < this.#change ? (grows ? FOLLOW_MS : PERIOD_MS) : IDLE_MS);
+      const free_ms = grows ? Math.min(room_at_ms, looked_at_ms + STILL_MS) : room_at_ms;
+      return { topic, turn_ms, due_ms: Math.max(turn_ms, free_ms) };
+    });
+    const [next] = turns.toSorted((a, b) => (a.due_ms === b.due_ms ? a.turn_ms - b.turn_ms : a.due_ms - b.due_ms));
+    const { topic, due_ms } = next as (typeof turns)[0];
+    return { topic, wait_ms: Math.max(0, due_ms - now_ms) };
   }
 
   #isUrgent({ answer, change }: Topic): boolean {

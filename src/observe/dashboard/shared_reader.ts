@@ -3,13 +3,13 @@
  * is asked is counted: a budget of questions per second holds however many tabs are open.
  */
 
-import { sleep, type Clock } from "../../core/clock.ts";
+import type { Clock } from "../../core/clock.ts";
 import type { Glance, Store } from "../../store/store.ts";
 
 /** Questions per second, on average: five with what a page asks that is opened now and then. */
 const RATE = 4;
-/** A page that is opened may ask all it needs at once; what it takes, the next ones wait for. */
-const BURST = 12;
+/** A page that is opened asks all it needs at once: with more than this, its first ten seconds cost more than five each. */
+const BURST = 3;
 /** More than any page asks, or each look at that one would be for less than it costs; what many that open ask is given. */
 const DEBT = 20;
 
@@ -30,9 +30,9 @@ export class Budget {
     this.#left = Math.max(-DEBT, this.#now() - 1);
   }
 
-  /** Resolves when there is something left; for whoever has time. */
-  async room(): Promise<void> {
-    while (this.#now() < 1) await sleep(this.#clock, Math.ceil(((1 - this.#left) * 1_000) / RATE));
+  /** How long it takes until there is something left; for whoever has time. */
+  get wait_ms(): number {
+    return Math.max(0, Math.ceil(((1 - this.#now()) * 1_000) / RATE));
   }
 
   #now(): number {

@@ -1,9 +1,9 @@
 /** An address that Prometheus can scrape: GET /metrics, and nothing else. */
 
-import { platform } from "#platform";
-import { LeaseError, errorText } from "../../core/errors.ts";
+import { errorText } from "../../core/errors.ts";
 import type { ListenAddress } from "../../core/values.ts";
 import type { Listener } from "../../platform/platform.ts";
+import { listen } from "../listen.ts";
 
 const TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -20,9 +20,5 @@ export function serveMetrics({ host, port }: ListenAddress, read: () => Promise<
       return new Response(`${errorText(error)}\n`, { status: 500 });
     }
   };
-  try {
-    return platform.serve({ host, port, body_limit_bytes: 1_024, answer });
-  } catch (error) {
-    throw new LeaseError("usage", `can't listen on ${host} port ${port}: ${(error as Error).message}`);
-  }
+  return listen({ host, port, body_limit_bytes: 1_024, answer });
 }

@@ -62,7 +62,8 @@ async function listed(db: Connection, query: ListQuery, columns: string): Promis
 
 export async function checkpoints(db: Connection, query: CheckpointQuery): Promise<Checkpoint[]> {
   const only = new Conditions("$");
-  narrowCheckpoints(only, query);
+  const idRows = (ids: readonly number[]) => `unnest(${only.bind(toList(ids))}::bigint[]) AS each (job)`;
+  narrowCheckpoints(only, query, { checkpoints: "lease.checkpoints", idRows });
   const text = `SELECT * FROM lease.checkpoints ${only.where()} ORDER BY id DESC LIMIT ${only.bind(query.limit)}`;
   return (await db.query(text, only.params)).map(toCheckpoint);
 }

@@ -97,7 +97,17 @@ export function narrowSearch(
   only.say(`(${parts.map((part) => `${part} > 0`).join(" OR ")})`);
 }
 
-export function narrowCheckpoints(only: Conditions, { job, task, kind }: CheckpointQuery): void {
+/** `each`: a list of ids as the engine has it, each row of it a `job`. */
+export function narrowCheckpoints(
+  only: Conditions,
+  { job, newest_of, task, kind }: CheckpointQuery,
+  each: { checkpoints: string; idRows: (ids: readonly number[]) => string },
+): void {
+  if (newest_of !== undefined) {
+    const alike = kind === undefined ? "" : ` AND kind = ${only.bind(kind)}`;
+    const newest = `SELECT max(id) FROM ${each.checkpoints} WHERE job_id = job${alike}`;
+    only.say(`id IN (SELECT (${newest}) FROM ${each.idRows(newest_of)})`);
+  }
   if (job !== undefined) only.add("job_id = ?", job);
   if (task !== undefined) only.add("task = ?", task);
   if (kind !== undefined) only.add("kind = ?", kind);

@@ -144,7 +144,8 @@ function byIndex(query: ListQuery, only: Conditions, states: readonly ShownState
 
 export function checkpoints(db: Database, query: CheckpointQuery): Checkpoint[] {
   const only = new Conditions("?");
-  narrowCheckpoints(only, query);
+  const idRows = (ids: readonly number[]) => `(SELECT value AS job FROM json_each(${only.bind(JSON.stringify(ids))}))`;
+  narrowCheckpoints(only, query, { checkpoints: "checkpoints", idRows });
   const text = `SELECT * FROM checkpoints ${only.where()} ORDER BY id DESC LIMIT ${only.bind(query.limit)}`;
   const rows = db.sql(text).all(...only.params);
   return rows.map(toCheckpoint);

@@ -4,7 +4,7 @@ import { Budget } from "../../../src/observe/dashboard/shared_reader.ts";
 import { ManualClock } from "../../support/clock.ts";
 
 /** A store that is looked at through a budget, and what tabs were told. */
-function stage(answerOf: (path: string) => Partial<Answer> = () => ({}), cost = 1) {
+function stage(answerOf: (path: string) => Partial<Answer> = () => ({}), cost: (look: number) => number = () => 1) {
   const clock = new ManualClock();
   const budget = new Budget(clock);
   const watchers = new Set<() => void>();
@@ -12,7 +12,7 @@ function stage(answerOf: (path: string) => Partial<Answer> = () => ({}), cost = 
   const live = new Live({
     look: async (path) => {
       looks.push(path);
-      for (let n = 0; n < cost; n++) budget.take();
+      for (let n = cost(looks.length); n > 0; n--) budget.take();
       return { status: 200, body: `"${path} ${looks.length}"`, next: null, ...answerOf(path) };
     },
     watch: (changed) => {
@@ -68,12 +68,59 @@ describe("a tab", () => {
   });
 
   test("sees what was changed through the dashboard without waiting for its turn", async () => {
-    const s = stage(undefined, 20);
+    const s = stage(undefined, () => 20);
     s.follow("/queues");
     await s.clock.advance(0);
     s.live.changed(true);
     await s.clock.advance(0);
     expect(s.looks).toHaveLength(2);
+  });
+
+  test("costs the store no more than five questions a second from the moment that it is opened", async () => {
+    for (const [opened, after] of [
+      [12, 9],
+      [8, 8],
+      [6, 5],
+      [1, 1],
+    ] as const) {
+      const s = stage(undefined, (look) => (look === 1 ? opened : after));
+      s.follow("/overview");
+      for (let n = 0; n < 100; n++) {
+        s.change();
+        await s.clock.advance(100);
+      }
+      expect(s.told.length).toBeGreaterThan(3);
+      expect(s.budget.asked).toBeLessThanOrEqual(10 * 5);
+    }
+  });
+
+  test("is shown at once, and sees what it changed, also while others wait for their turn", async () => {
+    const s = stage(undefined, () => 20);
+    s.follow("/overview");
+    await s.clock.advance(0);
+    s.change();
+    await s.clock.advance(1_000);
+    s.follow("/jobs/7");
+    await s.clock.advance(0);
+    expect(s.looks).toEqual(["/overview", "/jobs/7"]);
+    s.change();
+    await s.clock.advance(1_000);
+    s.live.changed(true);
+    await s.clock.advance(0);
+    expect(s.looks).toHaveLength(4);
+  });
+
+  test("that follows a log sees it grow every second, however much has been asked", async () => {
+    const s = stage(
+      (path) => ({ next: path.startsWith("/log") ? path : null }),
+      (look) => (look === 1 ? 20 : 1),
+    );
+    s.follow("/overview", "/log");
+    for (let n = 0; n < 40; n++) {
+      s.change();
+      await s.clock.advance(100);
+    }
+    expect(s.looks.filter((path) => path === "/log").length).toBeGreaterThanOrEqual(4);
   });
 
   test("is told why something can't be looked up", async () => {
@@ -96,7 +143,7 @@ describe("many tabs", () => {
   });
 
   test("ask the store no more than five questions a second, whatever they show and however busy it is", async () => {
-    const s = stage(undefined, 7);
+    const s = stage(undefined, () => 7);
     for (let n = 0; n < 40; n++) s.follow("/overview", `/jobs/${n}`);
     await s.clock.advance(5_000);
     const before = s.budget.asked;
@@ -109,7 +156,7 @@ describe("many tabs", () => {
   });
 
   test("or one whose page takes more questions than there may be at once", async () => {
-    const s = stage(undefined, 18);
+    const s = stage(undefined, () => 18);
     s.follow("/overview");
     await s.clock.advance(10_000);
     const before = s.budget.asked;

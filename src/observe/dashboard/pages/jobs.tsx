@@ -1,6 +1,6 @@
 /** Jobs, the newest first: by state, queue, task and text, all of it in the address. */
 
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { useMayChange } from "./about.ts";
 import { countText, lengthText } from "./format.ts";
 import { JobForm } from "./job_form.tsx";
@@ -30,9 +30,14 @@ function statesAsked(query: URLSearchParams): State[] {
 
 function Filters({ place }: { place: Place }) {
   const asked = statesAsked(place.query).toSorted().join(",");
+  const tabs = useRef<HTMLDivElement>(null);
+  // On a phone there are more than fit.
+  useEffect(() => {
+    tabs.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [asked]);
   return (
     <div class="filters">
-      <div class="tabs" role="group" aria-label="State">
+      <div class="tabs" role="group" aria-label="State" ref={tabs}>
         {VIEWS.map(([title, states]) => (
           <a
             key={title}
