@@ -312,6 +312,30 @@ const ENDS: readonly Mutant[] = [
     checks: ["sim"],
   },
   {
+    name: "a job is silent although its beats are being asked for",
+    within: "src/core/silence.ts",
+    swaps: [[" && state.asking !== true", ""]],
+    checks: ["test/core/silence.test.ts"],
+  },
+  {
+    name: "what a job said of itself is lost with the extension that failed",
+    within: "src/leasing/extender.ts",
+    swaps: [["        attachment.note ??= note;\n", ""]],
+    checks: ["test/leasing/extender_trouble.test.ts"],
+  },
+  {
+    name: "a daemon of another store is taken for what is left of a job",
+    within: "src/recovery/leftovers.ts",
+    swaps: [['left === LEFT && storeName(store_id ?? "") === storeName(this.#store_id) &&', "left === LEFT &&"]],
+    checks: ["test/recovery/leftovers.test.ts"],
+  },
+  {
+    name: "a schedule loses its step when the clock is set back",
+    within: "src/core/schedule.ts",
+    swaps: [["Math.ceil(back_ms / every_ms) * every_ms", "back_ms"]],
+    checks: ["test/recovery/schedules.test.ts"],
+  },
+  {
     name: "a sweep does not wait after the clock was set",
     within: "src/recovery/sweep.ts",
     swaps: [["    return NEVER_MS;\n", "    return grace_ms;\n"]],

@@ -74,8 +74,14 @@ function listed(db: Database, query: ListQuery, columns: string): SqlRow[] {
   if (states?.length === 0) return [];
   const only = select(query);
   if (query.holder !== undefined) only.add("holder = ?", query.holder);
-  const by_index = states !== null && !isWalk(query, states) && !(isById(query) && areMost(db, states));
+  const share = states === null || !isById(query) ? null : shareOf(db, states);
+  const by_index = states !== null && !isWalk(query, states) && share !== "most";
+  if (by_index && share === "many") {
+    const near = nearby(db, query, columns, states);
+    if (near.length === query.limit) return near;
+  }
   narrowList(only, query, by_index ? "+id" : "id");
+  if (states !== null && share !== "most" && query.behind_id === 0) beginAtFirst(db, query, only, states);
   const limit = `LIMIT ${only.bind(query.limit)}`;
   const text = by_index
     ? `${columns} WHERE id IN (SELECT id FROM (${byIndex(query, only, states, limit)})) ORDER BY ${orderOf(query)}`
@@ -106,12 +112,37 @@ function isById({ sort = "id" }: ListQuery): boolean {
 
 const MANY = 5_000;
 
-/** Nearly every job is in one of these states: then the next of them is near, and to sort them all would take longer. */
-function areMost(db: Database, states: readonly ShownState[]): boolean {
+/** `most`: nearly every job is in one of these states, so the next of them is near. `many`: to sort them all takes a while. */
+function shareOf(db: Database, states: readonly ShownState[]): "most" | "many" | "few" {
   const of = counts(db).map(({ state, count }) => ({ count, asked: states.some((name) => STORED[name] === state) }));
   const sum = (rows: typeof of) => rows.reduce((total, { count }) => total + count, 0);
   const asked = sum(of.filter((row) => row.asked));
-  return asked > MANY && asked >= sum(of) / 2;
+  if (asked <= MANY) return "few";
+  return asked >= sum(of) / 2 ? "most" : "many";
+}
+
+/** So many ids are walked through to see whether those that come first are among them: they most often are. */
+const NEAR = 20_000;
+
+function nearby(db: Database, query: ListQuery, columns: string, states: readonly ShownState[]): SqlRow[] {
+  const only = select(query);
+  narrowList(only, query);
+  only.say(
+    query.newest_first ? `id > (SELECT max(id) FROM jobs) - ${NEAR}` : `id < (SELECT min(id) FROM jobs) + ${NEAR}`,
+  );
+  const limit = `LIMIT ${only.bind(query.limit)}`;
+  return db.sql(walk(columns, query, only, states, limit)).all(...only.params);
+}
+
+/** The first page of a walk: the indexes of the states know the first of them, before which very many others may be. */
+function beginAtFirst(db: Database, query: ListQuery, only: Conditions, states: readonly ShownState[]): void {
+  const ids = states.map((state) => {
+    const found = select(query);
+    const text = `SELECT min(+id) AS id FROM jobs ${found.where(SHOWN[state])}`;
+    return db.sql(text).get(...found.params)?.["id"] as number | null;
+  });
+  const known = ids.filter((id) => id !== null);
+  only.add("id >= ?", known.length === 0 ? Number.MAX_SAFE_INTEGER : Math.min(...known));
 }
 
 /**
