@@ -32,17 +32,23 @@ interface Waiting<Q, A> {
 
 /** Rows in one statement: long enough to be worth it, short enough that nobody waits long behind it. */
 const MOST = 1_000;
+/** So many are worth a statement of their own: they don't wait for the one that is under way. */
+const ENOUGH = 200;
 
 export class GroupCommit<Q, A> {
   readonly #send: (requests: readonly Q[]) => Promise<A[] | void>;
+  readonly #at_once: number;
   readonly #waiting: Waiting<Q, A>[] = [];
+  #waiting_rows = 0;
   #delayed: ReturnType<typeof setTimeout> | null = null;
-  /** Ends when nothing waits any more. */
-  #sending: Promise<void> | null = null;
+  #under_way = 0;
+  /** Those that are under way; each ends when nothing waits any more that another does not send. */
+  readonly #sending = new Set<Promise<void>>();
 
-  /** `send` answers each request, or none of them. */
-  constructor(send: (requests: readonly Q[]) => Promise<A[] | void>) {
+  /** `send` answers each request, or none of them; `at_once`: of so many statements when enough is waiting. */
+  constructor(send: (requests: readonly Q[]) => Promise<A[] | void>, { at_once = 1 } = {}) {
     this.#send = send;
+    this.#at_once = at_once;
   }
 
   /** With `within_ms` it may wait so long for others; one that is in a hurry takes it along at once. */
@@ -50,28 +56,32 @@ export class GroupCommit<Q, A> {
     if (requests.length === 0) return Promise.resolve([]);
     return new Promise((resolve, reject) => {
       this.#waiting.push({ requests, resolve, reject });
+      this.#waiting_rows += requests.length;
       if (within_ms === 0) this.#begin();
-      else if (this.#sending === null) this.#delayed ??= setTimeout(() => this.#begin(), within_ms);
+      else if (this.#under_way === 0) this.#delayed ??= setTimeout(() => this.#begin(), within_ms);
     });
   }
 
   /** Resolves when everything that was asked has been answered. */
   async settled(): Promise<void> {
     if (this.#delayed !== null) this.#begin();
-    await this.#sending;
+    await Promise.all(this.#sending);
   }
 
   #begin(): void {
     if (this.#delayed !== null) clearTimeout(this.#delayed);
     this.#delayed = null;
-    this.#sending ??= this.#sendAll();
+    if (this.#under_way > 0 && (this.#under_way >= this.#at_once || this.#waiting_rows < ENOUGH)) return;
+    this.#under_way += 1;
+    const sending = this.#sendAll().finally(() => this.#sending.delete(sending));
+    this.#sending.add(sending);
   }
 
   async #sendAll(): Promise<void> {
     // What is asked in the same turn goes along.
     await Promise.resolve();
-    while (this.#waiting.length > 0) await this.#carryOut(this.#take());
-    this.#sending = null;
+    while (this.#waiting_rows >= (this.#under_way > 1 ? ENOUGH : 1)) await this.#carryOut(this.#take());
+    this.#under_way -= 1;
   }
 
   #take(): Waiting<Q, A>[] {
@@ -82,6 +92,7 @@ export class GroupCommit<Q, A> {
       rows += requests.length;
       count += 1;
     }
+    this.#waiting_rows -= rows;
     return this.#waiting.splice(0, count);
   }
 
@@ -130,11 +141,14 @@ export function groupedVerbs(session: Session, clock: Clock, random: Random, sen
   const extensions = new GroupCommit<TimedExtend, ExtendAnswer>((all) =>
     inRounds(all, (round) => quick((db) => extend(db, round, clock.mono_ms()))),
   );
-  const settles = new GroupCommit<SettleRequest, SettleAnswer>(async (all) => {
-    const answers = await settle(ends, all);
-    send(all.some(({ change }) => change.state.name === "pending") ? "urgent" : "other");
-    return answers;
-  });
+  const settles = new GroupCommit<SettleRequest, SettleAnswer>(
+    async (all) => {
+      const answers = await settle(ends, all);
+      send(all.some(({ change }) => change.state.name === "pending") ? "urgent" : "other");
+      return answers;
+    },
+    { at_once: 2 },
+  );
   const notes = new GroupCommit<ProcessNote, void>((all) => quick((db) => noteProcess(db, all)));
   const prints = new GroupCommit<LogWrite, void>((all) => quick((db) => appendLogs(db, all)));
   const store_clock = readings(quick, clock);

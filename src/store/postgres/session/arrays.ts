@@ -69,11 +69,13 @@ export class Columns<T> {
   readonly sql: string;
   /** How many parameters it takes. */
   readonly size: number;
+  readonly #names: readonly string[];
   readonly #columns: readonly Column<T>[];
 
   constructor(columns: Readonly<Record<string, Column<T>>>) {
     this.#columns = Object.values(columns);
     const names = Object.keys(columns);
+    this.#names = names;
     const count = names.length;
     this.size = 2 * count - 1;
     const lists = this.#columns.map(([type], index) => `$${index + 1}::${type}[]`);
@@ -82,6 +84,15 @@ export class Columns<T> {
     );
     this.sql = `(SELECT n, ${values.join(", ")} FROM unnest(${lists.join(", ")})
       WITH ORDINALITY AS list (${names.join(", ")}, n))`;
+  }
+
+  /** By its name, what a column says of the record at this place, which counts from 1. */
+  at(place: string): (column: string) => string {
+    return (column) => {
+      const index = this.#names.indexOf(column);
+      const [type] = this.#columns[index] as Column<T>;
+      return `coalesce(($${index + 1}::${type}[])[${place}], $${this.#names.length + index}::${type})`;
+    };
   }
 
   params(records: readonly T[]): Param[] {
