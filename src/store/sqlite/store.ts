@@ -293,7 +293,8 @@ function upkeep(calls: Calls): Upkeep {
     writeRetries: () => writer.retries,
     prunable: calls.read(prunable),
     async prune(step) {
-      const found = oldest(db, step);
+      const found = calls.readNow(oldest, step);
+      if (found.length === 0) return { count: 0, next: null };
       return writer.writeUnlinked(RANK.housekeeping, () => prune(db, found, step));
     },
     retention: calls.read(retention),
