@@ -68,6 +68,9 @@ need_debian tmux tmux || true
 # A clock that tests can set for real processes, and a mailer.
 need_debian faketime faketime || true
 need_debian msmtp msmtp || true
+# What rpm says of our packages.
+need_debian rpm rpm || true
+need_debian cpio cpio || true
 # A browser that the dashboard is tried in.
 [ -n "${CHROMIUM:-}" ] || need_debian chromium chromium || true
 # The closing lines are read back, so no colour; and the tests must not see the store or the job of whoever runs them.

@@ -36,8 +36,8 @@ const answerOf = async (...argv: string[]) => {
   return stdout;
 };
 
-/** A tool of the system; `test.if` skips what needs one that is not there, and bun says so. */
-const withTool = (name: string) => test.if(Bun.which(name) !== null);
+/** Tools of the system; `test.if` skips what needs one that is not there, and bun says so. */
+const withTool = (...names: string[]) => test.if(names.every((name) => Bun.which(name) !== null));
 
 describe("an archive", () => {
   test("is what tar reads, with modes and times, and the same bytes every time", async () => {
@@ -95,7 +95,7 @@ describe("a package", () => {
     expect((await run(["rpm", "-K", file("b.rpm", made)])).code).not.toBe(0);
   });
 
-  withTool("rpm2cpio")("has the files in it that it lists", async () => {
+  withTool("rpm2cpio", "cpio")("has the files in it that it lists", async () => {
     const path = file("c.rpm", rpm(FILES, { ...INFO, arch: "aarch64" }));
     const listed = await answerOf("sh", "-c", `rpm2cpio ${path} | cpio -t --quiet`);
     expect(listed.trim().split("\n")).toEqual(FILES.map((entry) => `./${entry.path}`));
