@@ -81,7 +81,7 @@ function listed(db: Database, query: ListQuery, columns: string): SqlRow[] {
     if (near.length === query.limit) return near;
   }
   narrowList(only, query, by_index ? "+id" : "id");
-  if (states !== null && share !== "most" && query.behind_id === 0) beginAtFirst(db, query, only, states);
+  if (states !== null && !by_index && share !== "most" && query.behind_id === 0) beginAtFirst(db, query, only, states);
   const limit = `LIMIT ${only.bind(query.limit)}`;
   const text = by_index
     ? `${columns} WHERE id IN (SELECT id FROM (${byIndex(query, only, states, limit)})) ORDER BY ${orderOf(query)}`
