@@ -89,24 +89,13 @@ export function quickFiles(): QuickFiles | null {
   return {
     stat: (path) => ask(path, 0),
     lstat: (path) => ask(path, AT_SYMLINK_NOFOLLOW),
-    whichFile(path, { dated }) {
+    whichFile: (path, { dated }) => {
       const [name, words] = [text(path), new Uint32Array(STATX_BYTES / 4)];
       const asked = dated ? STATX_INO | STATX_MTIME : STATX_INO;
-      // The same as the last time, nearly always: to put it into words takes as long as to ask.
-      let [device, minor, low, high, identity] = [-1, -1, -1, -1, ""];
+      const identity = identityIn(words);
       return () => {
         if (c.statx(AT_FDCWD, ptr(name), 0, asked, ptr(words)) !== 0) return null;
-        if (
-          words[INODE] !== low ||
-          words[DEVICE + 1] !== minor ||
-          words[DEVICE] !== device ||
-          words[INODE + 1] !== high
-        ) {
-          [device = 0, minor = 0] = [words[DEVICE], words[DEVICE + 1]];
-          [low = 0, high = 0] = [words[INODE], words[INODE + 1]];
-          identity = `${device}:${minor}:${low}:${high}`;
-        }
-        return { identity, written_ms: writtenMs(words) };
+        return { identity: identity(), written_ms: writtenMs(words) };
       };
     },
     view(path, bytes) {
@@ -134,6 +123,19 @@ export function quickFiles(): QuickFiles | null {
     },
     isGiven: (fd) => (c.fcntl(fd, F_GETFD) & FD_CLOEXEC) === 0,
     exit: (code) => c["_exit"](code),
+  };
+}
+
+/** The same as the last time, nearly always: to put it into words takes as long as to ask. */
+function identityIn(words: Uint32Array): () => string {
+  let [device, minor, low, high, identity] = [-1, -1, -1, -1, ""];
+  return () => {
+    const is_same =
+      words[INODE] === low && words[DEVICE + 1] === minor && words[DEVICE] === device && words[INODE + 1] === high;
+    if (is_same) return identity;
+    [device = 0, minor = 0] = [words[DEVICE], words[DEVICE + 1]];
+    [low = 0, high = 0] = [words[INODE], words[INODE + 1]];
+    return (identity = `${device}:${minor}:${low}:${high}`);
   };
 }
 

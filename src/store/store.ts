@@ -245,10 +245,7 @@ export interface Upkeep {
   /** How many finished jobs a prune with this query would delete, by state. */
   prunable(query: PruneQuery): Promise<{ state: StateName; count: number }[]>;
 
-  /**
-   * Deletes the oldest of them with all that belongs to them, at most `limit`. Each step begins where the one before came
-   * to: of many jobs those of one queue are few, and to walk past the others each time would take for ever.
-   */
+  /** Deletes the oldest of them with all that belongs to them, at most `limit`, from where the step before came to. */
   prune(step: PruneStep): Promise<Pruned>;
 
   /** How long the store's checkpoints are kept, for every sweep that is not told otherwise. */
@@ -357,13 +354,9 @@ export interface ExtendRequest {
   message?: string | null;
 }
 
+/** `grace`: what the cancel says. */
 export type ExtendAnswer =
-  | {
-      status: "extended";
-      expires_at_ms: number;
-      cancel_requested: boolean;
-      /** What the cancel says. */ grace?: Grace | null;
-    }
+  | { status: "extended"; expires_at_ms: number; cancel_requested: boolean; grace?: Grace | null }
   | { status: "expired" | "conflict" };
 
 export type ProcessNote = ProcessIdentity & Pick<SettleRequest, "id" | "token"> & { fence?: FenceKind };
