@@ -136,7 +136,10 @@ export class LeaseManager {
     // Whether it was asked to stop in time is for the store to say, which knows when that was.
     for (let asked = false; ; asked = true) {
       // What is written into the store is told by its clock, which need not be ours.
-      const decided_at_ms = await this.store.now({ within_ms: CLOCK_WITHIN_MS });
+      const { store } = this;
+      const decided_at_ms = store.shares_clock
+        ? this.#options.clock.wall_ms()
+        : await store.now({ within_ms: CLOCK_WITHIN_MS });
       const change = this.#decide(lease, options.end, decided_at_ms, asked);
       const audit = this.#audit(lease, options);
       const request = {

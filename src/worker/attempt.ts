@@ -303,22 +303,24 @@ export class Attempt {
       within_ms: this.#owner.settleWithin(),
       gaps: this.#gaps?.shown(end.cause) ?? null,
     };
-    const trouble = new RepeatedTrouble(clock);
+    const write = () => this.#owner.manager.release(this.lease, options);
+    let trouble: RepeatedTrouble | null = null;
     const release = await writeWhileLeased(this.lease, clock, {
-      write: async () => {
-        const left_out = this.#log === null ? 0 : await this.#log.flush.finish();
-        if (left_out > 0)
-          this.#voice.say("warn", `${left_out} bytes of its log were left out: the way to the store is slow`);
-        return this.#owner.manager.release(this.lease, options);
-      },
+      write: () => (this.#log === null ? write() : this.#finishLog().then(write)),
       givesUp: () => this.#owner.givesUpSettles(),
       failed: (error) => {
-        if (trouble.tellNow())
+        if ((trouble ??= new RepeatedTrouble(clock)).tellNow())
           this.#voice.say("warn", `its end could not be written, trying again: ${errorText(error)}`);
       },
     });
     if (release.status === "stale") this.#voice.stale();
     return release;
+  }
+
+  async #finishLog(): Promise<void> {
+    const left_out = (await this.#log?.flush.finish()) ?? 0;
+    if (left_out === 0) return;
+    this.#voice.say("warn", `${left_out} bytes of its log were left out: the way to the store is slow`);
   }
 
   #started(pid: number, { kind, cgroup }: Pick<Fence, "kind" | "cgroup">): void {

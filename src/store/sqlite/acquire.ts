@@ -270,8 +270,13 @@ function inputsOf(db: Database, rows: readonly SqlRow[]): ReadonlyMap<unknown, S
 
 function beginAttempts(db: Database, rows: readonly SqlRow[], { holder, host }: Acquirer, now_ms: number): void {
   const begun = rows.map((row) => [row["id"], row["token"], (row["expires_at_ms"] as number) - now_ms] as number[]);
-  if (rows.length > FEW) db.sql(SQL.insertAttempts).run(JSON.stringify(begun), holder, host, now_ms);
-  else {
+  const [first_ms = 0] = begun.map(([, , lease_ms]) => lease_ms);
+  if (rows.length > FEW && begun.every(([, , lease_ms]) => lease_ms === first_ms)) {
+    const tokens = begun.map(([id, token]) => `"${id}":${token}`).join(",");
+    db.sql(SQL.insertAttemptsAlike).run(`{${tokens}}`, holder, host, now_ms, first_ms);
+  } else if (rows.length > FEW) {
+    db.sql(SQL.insertAttempts).run(JSON.stringify(begun), holder, host, now_ms);
+  } else {
     const insert = db.sql(SQL.insertAttempt);
     for (const [id = 0, token = 0, lease_ms = 0] of begun) insert.run(id, token, holder, host, now_ms, lease_ms);
   }

@@ -105,13 +105,33 @@ const HELD = `SELECT ${NAMES.map((name) => `jobs.${name}`).join(", ")}, granted.
   WHERE jobs.state = 'running' AND (jobs.expires_at_ms, jobs.id) > (?2, ?3)`;
 const BY_END = "ORDER BY jobs.expires_at_ms, jobs.id LIMIT ?4";
 
-/** Of jobs that have succeeded: [id, token, finished at, ended at, failures, exit code, output] of each. */
-const COMPLETE = `UPDATE jobs SET state = 'completed', finished_at_ms = r.value ->> 2, failures = r.value ->> 4,
-  cause = 'success', exit_code = r.value ->> 5, error = NULL, output = r.value ->> 6, reason = NULL, holder = NULL,
-  expires_at_ms = NULL, cancel_requested_at_ms = NULL, cancel_grace_ms = NULL, cancel_told_at_ms = NULL, held = NULL
+interface Completion {
+  id: string;
+  token: string;
+  finished_ms: string;
+  ended_ms: string;
+  failures: string;
+  exit_code: string;
+  output: string;
+}
+
+/** Of jobs that have succeeded; ?1 is what there is to know of each. */
+const complete = (of: Completion) => `UPDATE jobs SET state = 'completed', finished_at_ms = ${of.finished_ms},
+  failures = ${of.failures}, cause = 'success', exit_code = ${of.exit_code}, error = NULL, output = ${of.output},
+  reason = NULL, holder = NULL, expires_at_ms = NULL, cancel_requested_at_ms = NULL, cancel_grace_ms = NULL,
+  cancel_told_at_ms = NULL, held = NULL
   FROM json_each(?1) AS r
-  WHERE jobs.id = r.value ->> 0 AND token = r.value ->> 1 AND state = 'running' AND (cancel_requested_at_ms IS NULL
-    OR (cancel_requested_at_ms > r.value ->> 3 AND cancel_told_at_ms IS NULL))`;
+  WHERE jobs.id = ${of.id} AND token = ${of.token} AND state = 'running' AND (cancel_requested_at_ms IS NULL
+    OR (cancel_requested_at_ms > ${of.ended_ms} AND cancel_told_at_ms IS NULL))`;
+const completeAttempts = (of: Pick<Completion, "id" | "token" | "exit_code"> & { last_line: string; beats: string }) =>
+  `UPDATE attempts SET ended_at_ms = ?2, cause = 'success', exit_code = ${of.exit_code}, signal = NULL, error = NULL,
+  last_line = coalesce(${of.last_line}, last_line), beats = max(beats, ${of.beats}), cpu_ms = NULL, memory_bytes = NULL
+  FROM json_each(?1) AS r WHERE job_id = ${of.id} AND attempt = ${of.token}`;
+
+/** {id: token}, and the rest is the same of all. */
+const ALIKE = { id: "CAST(r.key AS INTEGER)", token: "r.value" } as const;
+/** The how-manieth of a list. */
+const listed = (index: number) => `r.value ->> ${index}`;
 
 export const SQL = {
   promote: `UPDATE jobs SET state = 'pending'
@@ -124,7 +144,9 @@ export const SQL = {
   inputsOf: "SELECT job_id, data FROM inputs WHERE job_id IN (SELECT value FROM json_each(?1))",
   insertAttempt: `${BEGIN_ATTEMPT} VALUES (?1, ?2, ?3, ?4, ?5, ?6) ${BEGUN_BEFORE}`,
   // [id, token, lease] of each.
-  insertAttempts: `${BEGIN_ATTEMPT} SELECT value ->> 0, value ->> 1, ?2, ?3, ?4, value ->> 2 FROM json_each(?1)
+  insertAttempts: `${BEGIN_ATTEMPT} SELECT ${listed(0)}, ${listed(1)}, ?2, ?3, ?4, ${listed(2)} FROM json_each(?1) AS r
+    WHERE true ${BEGUN_BEFORE}`,
+  insertAttemptsAlike: `${BEGIN_ATTEMPT} SELECT ${ALIKE.id}, ${ALIKE.token}, ?2, ?3, ?4, ?5 FROM json_each(?1) AS r
     WHERE true ${BEGUN_BEFORE}`,
   previousProcess: `SELECT boot_id, pid, pid_started FROM attempts
     WHERE job_id = ?1 AND attempt < ?2 AND host = ?3 AND pid IS NOT NULL ORDER BY attempt DESC LIMIT 1`,
@@ -144,11 +166,33 @@ export const SQL = {
     ORDER BY start DESC LIMIT ?5`,
   lastLogs: `SELECT start, bytes, data FROM logs WHERE job_id = ?1 AND attempt = ?2 ORDER BY start DESC LIMIT ?3`,
   settle: `UPDATE jobs SET ${OUTCOME} WHERE id = ?1 AND token = ?2 AND ${UNDISTURBED_END}`,
-  complete: COMPLETE,
-  completeAttempts: `UPDATE attempts SET ended_at_ms = ?2, cause = 'success', exit_code = r.value ->> 2, signal = NULL,
-    error = NULL, last_line = coalesce(r.value ->> 3, last_line), beats = max(beats, r.value ->> 4), cpu_ms = NULL,
-    memory_bytes = NULL
-    FROM json_each(?1) AS r WHERE job_id = r.value ->> 0 AND attempt = r.value ->> 1`,
+  // [id, token, finished at, ended at, failures, exit code, output] of each.
+  complete: complete({
+    id: listed(0),
+    token: listed(1),
+    finished_ms: listed(2),
+    ended_ms: listed(3),
+    failures: listed(4),
+    exit_code: listed(5),
+    output: listed(6),
+  }),
+  completeAlike: complete({
+    ...ALIKE,
+    finished_ms: "?2",
+    ended_ms: "?3",
+    failures: "?4",
+    exit_code: "?5",
+    output: "?6",
+  }),
+  // [id, token, exit code, last line, beats] of each.
+  completeAttempts: completeAttempts({
+    id: listed(0),
+    token: listed(1),
+    exit_code: listed(2),
+    last_line: listed(3),
+    beats: listed(4),
+  }),
+  completeAttemptsAlike: completeAttempts({ ...ALIKE, exit_code: "?3", last_line: "?4", beats: "?5" }),
   completePrograms: `UPDATE attempts SET ended_at_ms = ?2, cause = 'success', exit_code = r.value ->> 2,
     signal = r.value ->> 5, error = NULL, last_line = coalesce(r.value ->> 3, last_line),
     beats = max(beats, r.value ->> 4), boot_id = coalesce(boot_id, r.value ->> 6), pid = coalesce(pid, r.value ->> 7),
@@ -156,8 +200,8 @@ export const SQL = {
     cpu_ms = r.value ->> 10, memory_bytes = r.value ->> 11
     FROM json_each(?1) AS r WHERE job_id = r.value ->> 0 AND attempt = r.value ->> 1`,
   // Where nobody waits for anybody, the list is not read.
-  parentsAmong: `SELECT r.value ->> 0 AS id FROM json_each(?1) AS r WHERE EXISTS (SELECT 1 FROM dependencies)
-    AND EXISTS (SELECT 1 FROM dependencies WHERE parent_id = r.value ->> 0)`,
+  parentsAmong: `SELECT ${ALIKE.id} AS id FROM json_each(?1) AS r WHERE EXISTS (SELECT 1 FROM dependencies)
+    AND EXISTS (SELECT 1 FROM dependencies WHERE parent_id = ${ALIKE.id})`,
   recover: RECOVER,
   recoverTelling: `${RECOVER} RETURNING id`,
   changed: "SELECT changes() AS rows",
