@@ -278,7 +278,7 @@ function reader(calls: Calls): Reader {
     },
     onReplaced(fence) {
       if (calls.connection.files === null) return () => {};
-      const stop = watchReplaced(calls.location, () => calls.writer.checkFile(), fence);
+      const stop = watchReplaced(calls.location, calls.writer, fence);
       calls.watches.add(stop);
       return () => {
         if (calls.watches.delete(stop)) stop();

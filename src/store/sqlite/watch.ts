@@ -9,10 +9,11 @@
 import { watch as watchFile, type WatchListener } from "node:fs";
 import { basename, dirname } from "node:path";
 import { platform } from "#platform";
-import type { Clock } from "../../core/clock.ts";
+import { every, type Clock } from "../../core/clock.ts";
 import { isReplaced, type LeaseError } from "../../core/errors.ts";
 import { systemClock } from "../../platform/clock.ts";
 import type { Database } from "./open.ts";
+import type { Writer } from "./writer.ts";
 
 /**
  * A write is reported before its commit can be seen, which waits for the disk: a look that finds nothing is repeated, soon
@@ -107,33 +108,96 @@ function watchFolder(folder: string, listener: WatchListener<string>): () => voi
 
 /** The net below the events, which not every file system has: it is noticed within a second. */
 const LOOK_EVERY_MS = 900;
+/**
+ * So many commits between two looks, and there is no listening: each of them has looked by itself, and the events of its
+ * writes would only wake us up, in a fleet those of everybody.
+ */
+const BUSY_COMMITS = 20;
 
-/** `check` throws when the files are others. */
-export function watchReplaced(path: string, check: () => void, fence: (error: LeaseError) => void): () => void {
-  const name = basename(path);
-  const look = () => {
+export interface WatchedFiles {
+  /** Throws when the files are others; called before each commit too. */
+  check(): void;
+  /** How many commits there have been so far. */
+  commits(): number;
+  /** Hears of files that come, go and are renamed, until the answer is called; throws when there is no watch to be had. */
+  listen(heard: () => void): () => void;
+}
+
+/** Tells once when the files are not those any more that were opened. */
+export class ReplacedWatch {
+  readonly #files: WatchedFiles;
+  readonly #fence: (error: LeaseError) => void;
+  readonly #cancel: () => void;
+  #commits: number;
+  #unlisten: (() => void) | null = null;
+
+  constructor(clock: Pick<Clock, "after">, files: WatchedFiles, fence: (error: LeaseError) => void) {
+    this.#files = files;
+    this.#fence = fence;
+    this.#commits = files.commits();
+    this.#cancel = every(clock, LOOK_EVERY_MS, () => {
+      if (this.#look()) this.#listenUnlessBusy();
+    });
+    this.#listen();
+  }
+
+  end(): void {
+    this.#cancel();
+    this.#unlisten?.();
+    this.#unlisten = null;
+  }
+
+  /** Whether they are the same, as far as can be told. */
+  #look(): boolean {
     try {
-      check();
+      this.#files.check();
     } catch (error) {
       // What can't be looked at just now may be the same all the same.
-      if (!isReplaced(error)) return;
-      stop();
-      fence(error);
+      if (!isReplaced(error)) return true;
+      this.end();
+      this.#fence(error);
+      return false;
     }
-  };
-  const timer = setInterval(look, LOOK_EVERY_MS);
-  timer.unref();
-  let unwatch = () => {};
-  try {
-    unwatch = watchFolder(dirname(path), (event, changed) => {
-      if (event === "rename" && (changed === null || changed.startsWith(name))) look();
-    });
-  } catch {
-    // The system has no more watches to give.
+    return true;
   }
-  const stop = () => {
-    clearInterval(timer);
-    unwatch();
+
+  #listenUnlessBusy(): void {
+    const commits = this.#files.commits();
+    const busy = commits - this.#commits >= BUSY_COMMITS;
+    this.#commits = commits;
+    if (!busy) return this.#listen();
+    this.#unlisten?.();
+    this.#unlisten = null;
+  }
+
+  #listen(): void {
+    try {
+      this.#unlisten ??= this.#files.listen(() => this.#look());
+    } catch {
+      // The system has no more watches to give.
+    }
+  }
+}
+
+/** Nobody stays for these looks alone. */
+const unheld: Pick<Clock, "after"> = {
+  after(delay_ms, fn) {
+    const timer = setTimeout(fn, delay_ms);
+    timer.unref();
+    return () => clearTimeout(timer);
+  },
+};
+
+export function watchReplaced(path: string, writer: Writer, fence: (error: LeaseError) => void): () => void {
+  const name = basename(path);
+  const files: WatchedFiles = {
+    check: () => writer.checkFile(),
+    commits: () => writer.commits,
+    listen: (heard) =>
+      watchFolder(dirname(path), (event, changed) => {
+        if (event === "rename" && (changed === null || changed.startsWith(name))) heard();
+      }),
   };
-  return stop;
+  const watch = new ReplacedWatch(unheld, files, fence);
+  return () => watch.end();
 }

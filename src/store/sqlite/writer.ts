@@ -72,6 +72,11 @@ export class Writer {
     this.#commit = database.prepare("COMMIT");
   }
 
+  /** How many were begun so far. */
+  get commits(): number {
+    return this.#round;
+  }
+
   /**
    * Resolves with what `run` returned once its commit is on disk. With `within_ms` it may wait so long for others to
    * share a sync with; one that is in a hurry takes it along at once.
