@@ -2,7 +2,7 @@
 
 import { Database } from "bun:sqlite";
 import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtempSync, rmSync } from "node:fs";
+import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { LeaseError } from "../../src/core/errors.ts";
@@ -233,7 +233,31 @@ describe("a copy", () => {
     expect([error.exit_code, error.message]).toEqual([125, expect.stringContaining("differs in its logs")]);
     expect(await (await to.transfer()).mark()).toBe(from.location);
   });
+
+  test("of a store that is damaged where it counts its ids says so, and what to do", async () => {
+    const store = await sqlite();
+    await fill(store);
+    await store.close();
+    zeroTable(store.location, "sqlite_sequence");
+    const from = await openSqlite(store.location, { clock: systemClock, random: systemRandom });
+    clearing.push(() => from.close());
+    const error = await copyStore({ from, to: await sqlite(), force: true }).catch((reason: unknown) => reason);
+    expect(error).toMatchObject({ code: "store_corrupt", message: expect.stringContaining("restore a copy") });
+  });
 });
+
+/** Nothing but zeros where the table begins. */
+function zeroTable(path: string, name: string): void {
+  const database = new Database(path);
+  database.run("PRAGMA wal_checkpoint(TRUNCATE)");
+  const page = database.query<{ root: number }, [string]>("SELECT rootpage AS root FROM sqlite_master WHERE name = ?");
+  const { root = 0 } = page.get(name) ?? {};
+  const size = database.query<{ page_size: number }, []>("PRAGMA page_size").get()?.page_size ?? 0;
+  database.close();
+  const file = openSync(path, "r+");
+  writeSync(file, new Uint8Array(size), 0, size, (root - 1) * size);
+  closeSync(file);
+}
 
 /** The store with some of its transfer's verbs replaced. */
 function replacing(store: Store, change: (transfer: Transfer) => Partial<Transfer>): Store {

@@ -20,16 +20,20 @@ function selectSql(kind: Kind, behind: boolean): string {
 
 export function sqliteTransfer(db: Database, writer: Writer, location: string): Transfer {
   const inWrite = (work: () => void) => writer.write(RANK.normal, work);
+  const inRead = async <T>(work: () => T): Promise<T> => {
+    try {
+      return work();
+    } catch (error) {
+      throw explain(error, location);
+    }
+  };
   return {
-    async read(kind, behind, limit) {
-      const { names, key } = SHAPES[kind];
-      try {
+    read: (kind, behind, limit) =>
+      inRead(() => {
+        const { names, key } = SHAPES[kind];
         const rows = db.sql(selectSql(kind, behind !== null)).all(...(behind?.slice(0, key) ?? []), limit);
         return rows.map((row) => names.map((name) => row[name] as TransferCell));
-      } catch (error) {
-        throw explain(error, location);
-      }
-    },
+      }),
     write: (kind, rows) =>
       inWrite(() => {
         const { names } = SHAPES[kind];
@@ -43,11 +47,12 @@ export function sqliteTransfer(db: Database, writer: Writer, location: string): 
         }
       }),
     clear: () => inWrite(() => KINDS.toReversed().forEach((kind) => db.sql(`DELETE FROM ${kind}`).run())),
-    async nextIds() {
-      const rows = db.sql("SELECT name, seq FROM sqlite_sequence").all();
-      const next = (name: string) => ((rows.find((row) => row["name"] === name)?.["seq"] ?? 0) as number) + 1;
-      return { jobs: next("jobs"), checkpoints: next("checkpoints") };
-    },
+    nextIds: () =>
+      inRead(() => {
+        const rows = db.sql("SELECT name, seq FROM sqlite_sequence").all();
+        const next = (name: string) => ((rows.find((row) => row["name"] === name)?.["seq"] ?? 0) as number) + 1;
+        return { jobs: next("jobs"), checkpoints: next("checkpoints") };
+      }),
     finish: (next) =>
       inWrite(() => {
         for (const [name, id] of Object.entries(next)) {
@@ -56,7 +61,7 @@ export function sqliteTransfer(db: Database, writer: Writer, location: string): 
           db.sql("INSERT INTO sqlite_sequence VALUES (?1, ?2)").run(name, id - 1);
         }
       }),
-    mark: async () => (db.sql(SQL.getMeta).get(MARK)?.["value"] ?? null) as string | null,
+    mark: () => inRead(() => (db.sql(SQL.getMeta).get(MARK)?.["value"] ?? null) as string | null),
     setMark: (from) =>
       inWrite(() => {
         if (from === null) db.sql("DELETE FROM meta WHERE name = ?1").run(MARK);
