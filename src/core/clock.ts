@@ -27,7 +27,7 @@ export async function isSettledWithin(clock: Clock, limit_ms: number, promise: P
 }
 
 /** Calls `fn` every so often; the returned function ends it. */
-export function every(clock: Clock, interval_ms: number, fn: () => void): () => void {
+export function every(clock: Pick<Clock, "after">, interval_ms: number, fn: () => void): () => void {
   let cancel = () => {};
   const again = () => {
     cancel = clock.after(interval_ms, () => {

@@ -7,12 +7,12 @@
  * gone before the end is written. Its slot is free as soon as it has ended; the settle is nobody's to wait for.
  */
 
-import { extensionOf, forcedGrace, type LeaseTimes } from "../core/calibration.ts";
-import { every, type Clock } from "../core/clock.ts";
+import { extensionOf, forcedGrace } from "../core/calibration.ts";
+import { every } from "../core/clock.ts";
 import { errorText } from "../core/errors.ts";
 import type { Beat, Grace } from "../core/job.ts";
 import type { ProcessIdentity } from "../core/records.ts";
-import { RepeatedTrouble, type Report } from "../core/report.ts";
+import { RepeatedTrouble } from "../core/report.ts";
 import { fenceMargin } from "../core/silence.ts";
 import { GIVEN_UP, type AttemptEnd } from "../core/transition.ts";
 import { BeatGaps, tellBeats } from "../leasing/beat_gaps.ts";
@@ -22,7 +22,7 @@ import type { Lease } from "../leasing/lease.ts";
 import type { Release } from "../leasing/manager.ts";
 import { SilenceWatch } from "../leasing/silence_watch.ts";
 import { bootId, identify } from "../platform/machine.ts";
-import type { SpawnOptions, Stream } from "../platform/platform.ts";
+import type { Stream } from "../platform/platform.ts";
 import { leftoverName } from "../recovery/leftovers.ts";
 import { Enforcer, type Culprit } from "../runner/enforcer.ts";
 import type { Fence } from "../runner/fence.ts";
@@ -30,6 +30,7 @@ import { LogCapture } from "../runner/log/capture.ts";
 import { LogFile } from "../runner/log/file.ts";
 import { LAST_LINES, LineCounter, Tail } from "../runner/log/tail.ts";
 import { whyEnded, ProgramRun, startFailure, type JobRun, type Outcome, type StopReason } from "../runner/run.ts";
+import type { AttemptOptions } from "./attempt_options.ts";
 import { clearLeftovers, mayHaveLeftovers } from "./earlier_attempts.ts";
 import { runHandler, type Handling } from "./in_process.ts";
 import { failedLog } from "./failed_log.ts";
@@ -39,35 +40,6 @@ import type { AttemptOwner } from "./owner.ts";
 import { programOf } from "./program.ts";
 import { Voice } from "./voice.ts";
 import { writeWhileLeased } from "./store_trouble.ts";
-
-/** What a worker is told that is the same for all its attempts. */
-export interface AttemptOptions {
-  clock: Clock;
-  report: Report;
-  /** What LEASE_STORE tells the job. */
-  store_url: string;
-  times: LeaseTimes;
-  /** Between TERM and KILL of a job that is stopped, where neither it nor the cancel says. */
-  kill_grace_ms: Grace;
-  /** Goes before the job's own words. */
-  handler?: readonly string[];
-  /** Runs the jobs in this process, instead of their commands. */
-  handling?: Handling;
-  /** How long the extension of a beat may wait for others to share a commit with. */
-  extend_within_ms?: number;
-  /** For jobs that set none. */
-  beat?: Beat;
-  /** Whoever reads the reports wants to hear of every beat. */
-  tells_beats?: boolean;
-  /** The lease of jobs that set none is learned. */
-  learn?: boolean;
-  /** This process has no children but its jobs, and may become the parent of what those leave behind. */
-  adopts?: boolean;
-  /** Where whole logs are kept as plain files. */
-  log_dir?: string | null;
-  /** What somebody who runs it in the foreground lends to it. */
-  foreground?: Pick<SpawnOptions, "inherits_stdin" | "terminal">;
-}
 
 /** A job that lives longer than this has its process noted in the store at once, a shorter one when it ends. */
 const NOTE_AFTER_MS = 50;

@@ -3,7 +3,7 @@
 import { processText } from "../platform/machine.ts";
 import { killLeftovers, LeftoverSearch } from "../recovery/leftovers.ts";
 import type { Lease } from "../leasing/lease.ts";
-import type { AttemptOptions } from "./attempt.ts";
+import type { AttemptOptions } from "./attempt_options.ts";
 import type { AttemptOwner } from "./owner.ts";
 
 const OTHER_LIVES = new WeakMap<AttemptOwner, LeftoverSearch>();

@@ -7,7 +7,7 @@ import { leftoverName } from "../recovery/leftovers.ts";
 import { jobEnvironment, jobVariables } from "../runner/environment.ts";
 import { ResultFile } from "../runner/result_file.ts";
 import type { Program } from "../runner/run.ts";
-import type { AttemptOptions } from "./attempt.ts";
+import type { AttemptOptions } from "./attempt_options.ts";
 import type { AttemptOwner } from "./owner.ts";
 
 type Told = Pick<AttemptOptions, "times" | "store_url" | "handler" | "foreground">;

@@ -2,7 +2,7 @@
 
 import { describe, expect } from "bun:test";
 import { NoRetry, Stopped } from "../../src/runner/handler.ts";
-import type { AttemptOptions } from "../../src/worker/attempt.ts";
+import type { AttemptOptions } from "../../src/worker/attempt_options.ts";
 import type { HandlerTools } from "../../src/worker/in_process.ts";
 import { answered, LEASE_MS } from "../leasing/fixture.ts";
 import type { JobOverrides } from "../support/jobs.ts";
