@@ -27,8 +27,12 @@ export interface RegistrationOptions {
 }
 
 const LOOK_EVERY_MS = 1_000;
-/** Twice within the minute after which it counts as missing: each sign of life is a commit that wakes all the others. */
-const REFRESH_MS = 25_000;
+/**
+ * At least once in forty seconds, and after a minute it counts as missing. Each sign of life is a commit that wakes all the
+ * others, so those of one machine give theirs in the same moment; those of another one in another.
+ */
+const SIGN_EVERY_MS = 25_000;
+const SIGN_PHASE_MS = [...host].reduce((sum, letter) => (31 * sum + letter.charCodeAt(0)) % SIGN_EVERY_MS, 0);
 
 export class Registration {
   readonly id: string;
@@ -36,7 +40,8 @@ export class Registration {
   readonly #options: RegistrationOptions;
   #started_at_ms: number | null = null;
   readonly #process = ownIdentity();
-  #cancelTimer = () => {};
+  #cancelLooks = () => {};
+  #cancelSign = () => {};
   #saved = { activity: "", mono_ms: 0 };
   /** The end of the last write. */
   #written: Promise<void> = Promise.resolve();
@@ -60,17 +65,19 @@ export class Registration {
     // From here on a jump of the clock can be told, also by a sweep that is the first on this store.
     const { store, machine_time = machineTime } = this.#options;
     await store.noticeClockJump(machine_time(), 2 * JUMP_TRUST_MS);
-    this.#cancelTimer = every(this.#options.clock, LOOK_EVERY_MS, () => this.#refreshIfNeeded());
+    this.#cancelLooks = every(this.#options.clock, LOOK_EVERY_MS, () => this.#refreshIfChanged());
+    this.#awaitSign();
   }
 
   async end(): Promise<void> {
-    this.#cancelTimer();
+    this.leave();
     await this.#save("clean");
   }
 
   /** Ends without a word: what it leaves running is found by that. */
   leave(): void {
-    this.#cancelTimer();
+    this.#cancelLooks();
+    this.#cancelSign();
   }
 
   /** Something about the worker has changed. */
@@ -79,10 +86,18 @@ export class Registration {
     this.#save(null).catch(() => {});
   }
 
-  #refreshIfNeeded(): void {
-    const { clock, activity } = this.#options;
-    const changed = JSON.stringify(activity()) !== this.#saved.activity;
-    if (changed || clock.mono_ms() - this.#saved.mono_ms >= REFRESH_MS) this.refresh();
+  #refreshIfChanged(): void {
+    if (JSON.stringify(this.#options.activity()) !== this.#saved.activity) this.refresh();
+  }
+
+  #awaitSign(): void {
+    const { clock } = this.#options;
+    const left_ms = SIGN_EVERY_MS - ((clock.wall_ms() + SIGN_PHASE_MS) % SIGN_EVERY_MS);
+    this.#cancelSign = clock.after(left_ms, () => {
+      this.#awaitSign();
+      // Not twice for a timer that was early, nor where there was something to tell just now.
+      if (clock.mono_ms() - this.#saved.mono_ms > SIGN_EVERY_MS / 2) this.refresh();
+    });
   }
 
   /** One after the other: a sign of life that is slow must not come after the end, and take it back. */
