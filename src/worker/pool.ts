@@ -239,14 +239,14 @@ export class WorkerPool {
   /** Starts what was acquired ahead, and acquires for slots that are free. */
   #fill(): void {
     if (!this.#takes_jobs) return this.#endIfDone();
-    if (this.#asking !== null) {
-      this.#fill_again = true;
-      return;
-    }
     while (this.#running.size < this.#slots.total) {
       const lease = this.#acquire_ahead.take();
       if (lease === null) break;
       this.#begin(lease);
+    }
+    if (this.#asking !== null) {
+      this.#fill_again = true;
+      return;
     }
     const slots = this.#slots.total;
     const free = Math.max(0, slots - this.#running.size);

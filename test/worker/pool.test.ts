@@ -194,4 +194,27 @@ describe("jobs that are acquired ahead", () => {
     expect(await done()).toBe(10);
     expect([busy.statistics().current[0]!.job, idle.statistics().completed]).toEqual([long!, 10]);
   });
+
+  test("are started while the store takes its time with the next ones", async (b) => {
+    await b.scripts("true", 300);
+    const [stands, goes_on] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    let granted = 0;
+    const store = intercept(b.store, {
+      acquire: async (request) => {
+        if (granted >= 100) {
+          stands.resolve();
+          await goes_on.promise;
+        }
+        const grants = await b.store.acquire(request);
+        granted += grants.length;
+        return grants;
+      },
+    });
+    const pool = await b.started({ store, slots: 2, until_empty: true });
+    await stands.promise;
+    await b.settles(granted);
+    expect(b.settled.map(({ state }) => state)).toEqual(Array.from({ length: granted }, () => "completed"));
+    goes_on.resolve();
+    await pool.finished;
+  });
 });
