@@ -8,7 +8,7 @@ import { join, resolve } from "node:path";
 import process from "node:process";
 import { parseArgs } from "node:util";
 import manifest from "../package.json" with { type: "json" };
-import { packCommand, packLibrary } from "./pack.ts";
+import { packCommand, packLibrary, pageAlone } from "./pack.ts";
 import { gzip, tar, type Entry } from "./release/archive.ts";
 import { formula } from "./release/formula.ts";
 import { deb, MAINTAINER, rpm } from "./release/packages.ts";
@@ -60,7 +60,7 @@ function companions(work: string, { at_s }: Origin): Companions {
     zsh: completion("zsh"),
     fish: completion("fish"),
     license: readFileSync(join(ROOT, "LICENSE")),
-    readme: readFileSync(join(ROOT, "README.md")),
+    readme: Buffer.from(pageAlone("README.md")),
     changelog: readFileSync(join(ROOT, "CHANGELOG.md")),
   };
 }
