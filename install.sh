@@ -31,9 +31,8 @@ system() {
   # A shell that Rosetta runs says it is an Intel.
   if [ "$os" = darwin ] && [ "$(sysctl -n hw.optional.arm64 2>/dev/null || true)" = 1 ]; then cpu=arm64; fi
   libc=
-  if [ "$os" = linux ]; then
-    for loader in /lib/ld-musl-*.so.1; do [ -e "$loader" ] && [ ! -e /lib64/ld-linux-x86-64.so.2 ] && libc=-musl; done
-  fi
+  # Of whichever library it is a part; a loader of musl may lie beside that of a system with glibc.
+  if [ "$os" = linux ]; then case $(ldd --version 2>&1 || true) in *musl*) libc=-musl ;; esac; fi
   target=$os-$cpu$libc
 }
 
@@ -72,18 +71,22 @@ digest() {
 
 main() {
   system
-  prefix=${LEASE_PREFIX:-${HOME:?}/.local}
-  from=${LEASE_FROM:-https://github.com/$repository/releases/${LEASE_VERSION:+download/v}${LEASE_VERSION:-latest/download}}
+  [ -n "${LEASE_PREFIX:-${HOME:-}}" ] || fail "HOME is not set: LEASE_PREFIX=FOLDER names a place"
+  prefix=${LEASE_PREFIX:-$HOME/.local}
+  case $prefix in /*) ;; *) prefix=$PWD/$prefix ;; esac
+  version=${LEASE_VERSION:-}
+  version=${version#v}
+  from=${LEASE_FROM:-https://github.com/$repository/releases/${version:+download/v}${version:-latest/download}}
   for folder in "$prefix/bin" "$prefix/share"; do
     takes_files "$folder" || fail "you may not write to $folder: LEASE_PREFIX=FOLDER names another place"
   done
   work=$(mktemp -d)
-  trap 'rm -rf "$work"' EXIT
+  trap 'rm -rf "$work" "$prefix/bin/.lease.new"' EXIT
 
   get SHA256SUMS "$work/SHA256SUMS"
   # The only archive of that name, whatever its version.
-  line=$(grep -E "  lease-${LEASE_VERSION:-[0-9][^ ]*}-$target\.tar\.gz\$" "$work/SHA256SUMS" | head -n 1)
-  [ -n "$line" ] || fail "this release has no ${LEASE_VERSION:+$LEASE_VERSION }for $target"
+  line=$(grep -E "  lease-${version:-[0-9][^ ]*}-$target\.tar\.gz\$" "$work/SHA256SUMS" | head -n 1)
+  [ -n "$line" ] || fail "this release has no ${version:+$version }for $target"
   expected=${line%% *}
   archive=${line##* }
   say "lease: fetching $archive from $from"
@@ -94,21 +97,22 @@ main() {
 
   tar -xzf "$work/$archive" -C "$work"
   unpacked=$work/${archive%.tar.gz}
-  "$unpacked/lease" version >/dev/null ||
+  # By another name first: a lease that is running keeps its file, and nobody sees half of one. And tried only there: from a
+  # temporary folder programs may not be started everywhere.
+  { mkdir -p "$prefix/bin" "$prefix/share" && cp "$unpacked/lease" "$prefix/bin/.lease.new"; } ||
+    fail "$prefix does not take it (see above): nothing was changed"
+  "$prefix/bin/.lease.new" version >/dev/null ||
     fail "$archive does not run on this machine ($target)${libc:+; does it have libstdc++? On Alpine: apk add libstdc++}"
-  mkdir -p "$prefix/bin" "$prefix/share"
-  # By another name first: a lease that is running keeps its file, and nobody sees half of one.
-  cp "$unpacked/lease" "$prefix/bin/.lease.new"
   mv -f "$prefix/bin/.lease.new" "$prefix/bin/lease"
   cp -R "$unpacked/share/." "$prefix/share/"
 
   say "lease: installed $("$prefix/bin/lease" version) as $prefix/bin/lease"
-  say "lease: with a man page and completions below $prefix/share; to remove it, delete these"
+  say "lease: its man page and completions are what is named lease or _lease below $prefix/share; nothing else was changed"
   case :$PATH: in
     *:"$prefix/bin":*) ;;
     *) say "lease: $prefix/bin is not on your PATH; in your shell's profile: export PATH=\"$prefix/bin:\$PATH\"" ;;
   esac
-  case $target in darwin-*) say "lease: macOS is a preview, see docs/install.md" ;; esac
+  case $target in darwin-*) say "lease: macOS is a preview: https://github.com/$repository/blob/main/docs/install.md#systems" ;; esac
   say "lease: try: lease enqueue -- echo hello && lease worker --until-empty"
 }
 

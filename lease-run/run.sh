@@ -10,12 +10,12 @@ if ! command -v lease >/dev/null; then
   unset LEASE_PREFIX
 fi
 unset LEASE_VERSION
-# shellcheck disable=SC2206  # words, as the input says
-args=(${LEASE_RUN_ARGS:-})
+# Words, but no patterns that stand for files.
+read -r -d '' -a args <<<"${LEASE_RUN_ARGS:-}" || true
 line=$LEASE_RUN_LINE
 key=$LEASE_RUN_KEY
 lease=$LEASE_RUN_LEASE
 retries=$LEASE_RUN_RETRIES
 unset "${!LEASE_RUN_@}"
-# In place of this shell: the runner's INT and TERM are for lease.
-exec lease run --key "$key" --lease "$lease" --retries "$retries" "${args[@]}" -c "$line"
+# In place of this shell: the runner's INT and TERM are for lease. (The bash of a Mac takes an empty list for an unset one.)
+exec lease run --key "$key" --lease "$lease" --retries "$retries" ${args[@]+"${args[@]}"} -c "$line"

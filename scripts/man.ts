@@ -22,6 +22,10 @@ function roff(text: string): string {
     .replaceAll("`", String.raw`\(ga`)
     .replaceAll("^", String.raw`\(ha`)
     .replaceAll("~", String.raw`\(ti`)
+    // What a plain terminal has no sign for would be left out.
+    .replaceAll("…", "...")
+    .replaceAll("↑", "Up")
+    .replaceAll("↓", "Down")
     .replaceAll(/[^\n -~]/gu, (character) => {
       return String.raw`\[u${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}]`;
     });

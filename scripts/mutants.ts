@@ -146,6 +146,7 @@ if (import.meta.main) {
   const chosen = MUTANTS.filter(
     ({ name }) => positionals.length === 0 || positionals.some((part) => name.includes(part)),
   );
+  if (chosen.length === 0) throw new Error(`no mutant's name has ${positionals.join(" or ")} in it; --list names all`);
   if (values.list) for (const { name, within } of chosen) console.log(`${name.padEnd(62)} ${within}`);
   else {
     const verdicts = await judgeAll(chosen, Number(values.jobs));

@@ -28,16 +28,27 @@ export async function packLibrary(folder: string): Promise<void> {
   await bundle(join(folder, "node"), "node", ["deno", "node"]);
   types(join(folder, "types"));
   cpSync(join(ROOT, "LICENSE"), join(folder, "LICENSE"));
-  writeFileSync(join(folder, "README.md"), guide());
+  writeFileSync(join(folder, "README.md"), pageAlone("docs/library.md").replace(/^# .*/, "# @lease/queue"));
   writeFileSync(join(folder, "package.json"), `${JSON.stringify(packageJson(), null, 2)}\n`);
 }
 
-/** The library's own page, whose links lead to where the others are. */
-function guide(): string {
-  const text = readFileSync(join(ROOT, "docs/library.md"), "utf8").replace(/^# .*/, "# @lease/queue");
-  return text.replaceAll(/\]\((?!https:|#)([^)]+)\)/g, (_link, path: string) => {
-    return `](${homepage}/blob/main/${join("docs", path)})`;
-  });
+/** A page of ours for where the others are not: its links lead to the repository. */
+export function pageAlone(path: string): string {
+  const there = (to: string) =>
+    `${homepage}/${/\.(?:svg|webp)$/.test(to) ? "raw" : "blob"}/main/${join(dirname(path), to)}`;
+  return readFileSync(join(ROOT, path), "utf8")
+    .replaceAll(/\]\((?!https:|#)([^)]+)\)/g, (_link, to: string) => `](${there(to)})`)
+    .replaceAll(/ src="(?!https:)([^"]+)"/g, (_picture, to: string) => ` src="${there(to)}"`);
+}
+
+/** What the front page says first: in a sentence, and in commands. */
+function inShort(): string {
+  const readme = readFileSync(join(ROOT, "README.md"), "utf8");
+  const [, sentence] = /^\*\*([^*]+)\*\*$/m.exec(readme) ?? [];
+  const [commands] = /^```sh\n[^]*?^```$/m.exec(readme) ?? [];
+  if (sentence === undefined || commands === undefined)
+    throw new Error("README.md does not begin as it did: see scripts/pack.ts");
+  return `${sentence.replaceAll("\n", " ")}\n\n${commands}`;
 }
 
 async function bundle(outdir: string, target: "bun" | "node", conditions: string[]): Promise<void> {
@@ -134,7 +145,7 @@ export function packCommand(folder: string, programOf: (target: Target) => strin
       optionalDependencies: Object.fromEntries(TARGETS.map(({ name }) => [`@lease/cli-${name}`, version])),
     },
     { "bin/lease.cjs": join(ROOT, "scripts/npm/launcher.cjs") },
-    "`npx @lease/cli enqueue -- ./build.sh`, or `npm install -g @lease/cli` and then `lease`.",
+    `${inShort()}\n\n\`npx @lease/cli enqueue -- ./build.sh\`, or \`npm install -g @lease/cli\` and then \`lease\`.`,
   );
   for (const target of TARGETS) {
     const program = programOf(target);

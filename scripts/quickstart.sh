@@ -30,3 +30,4 @@ tour 'lease worker --queue default --queue mail --until-empty -j 2 || echo "exit
 tour 'lease inspect'
 tour 'lease inspect "$id"'
 tour 'lease logs "$id" --timestamps'
+printf '\n# It is %s, one file: put it where your PATH looks. Next: lease --help, docs/concepts.md.\n' "$root/dist/lease"

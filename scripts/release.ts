@@ -1,10 +1,5 @@
 // Makes everything that a release consists of, from the commit that is checked out. The same commit gives the same bytes.
 //
-//   bun scripts/release.ts                           → dist/release: archives, .deb, .rpm, npm packages, lease.js,
-//                                                      install.sh, a Homebrew formula, SBOM, SHA256SUMS
-//   bun scripts/release.ts --target linux-x64        → only what is made for this system; can be repeated
-//   bun scripts/release.ts --out DIR
-//
 // Publishing is somebody else's: .github/workflows/release.yml does it.
 
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -13,12 +8,17 @@ import { join, resolve } from "node:path";
 import process from "node:process";
 import { parseArgs } from "node:util";
 import manifest from "../package.json" with { type: "json" };
-import { packCommand, packLibrary } from "./pack.ts";
+import { packCommand, packLibrary, pageAlone } from "./pack.ts";
 import { gzip, tar, type Entry } from "./release/archive.ts";
 import { formula } from "./release/formula.ts";
 import { deb, MAINTAINER, rpm } from "./release/packages.ts";
 import { sbom } from "./release/sbom.ts";
 import { TARGETS, targetNamed, type Target } from "./release/targets.ts";
+
+const USAGE = `bun scripts/release.ts                      dist/release: archives, .deb, .rpm, npm packages, lease.js, install.sh,
+                                            a Homebrew formula, SBOM, SHA256SUMS
+bun scripts/release.ts --target linux-x64   only what is made for this system; can be repeated
+bun scripts/release.ts --out DIR            there instead`;
 
 const ROOT = resolve(import.meta.dir, "..");
 
@@ -60,7 +60,7 @@ function companions(work: string, { at_s }: Origin): Companions {
     zsh: completion("zsh"),
     fish: completion("fish"),
     license: readFileSync(join(ROOT, "LICENSE")),
-    readme: readFileSync(join(ROOT, "README.md")),
+    readme: Buffer.from(pageAlone("README.md")),
     changelog: readFileSync(join(ROOT, "CHANGELOG.md")),
   };
 }
@@ -183,9 +183,12 @@ function digestsOf(folder: string): Map<string, string> {
 }
 
 if (import.meta.main) {
-  const { values } = parseArgs({ options: { out: { type: "string" }, target: { type: "string", multiple: true } } });
-  await release(
-    resolve(values.out ?? join(ROOT, "dist/release")),
-    values.target?.map((name) => targetNamed(name)) ?? TARGETS,
-  );
+  const { values } = parseArgs({
+    options: { out: { type: "string" }, target: { type: "string", multiple: true }, help: { type: "boolean" } },
+  });
+  if (values.help) console.log(USAGE);
+  else {
+    const targets = values.target?.map((name) => targetNamed(name)) ?? TARGETS;
+    await release(resolve(values.out ?? join(ROOT, "dist/release")), targets);
+  }
 }

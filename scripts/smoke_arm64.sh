@@ -3,9 +3,9 @@
 #   scripts/smoke_arm64.sh ARCHIVE [LIBRARIES]   where LIBRARIES has lib/ld-linux-aarch64.so.1
 # Debian: apt-get install qemu-user libc6-arm64-cross
 set -euo pipefail
-archive=$1
+archive=${1:?scripts/smoke_arm64.sh ARCHIVE [LIBRARIES]}
 libraries=${2:-/usr/aarch64-linux-gnu}
-qemu=$(command -v qemu-aarch64-static qemu-aarch64 | head -n 1)
+qemu=$(command -v qemu-aarch64-static qemu-aarch64 | head -n 1 || true)
 [ -n "$qemu" ] || { echo "needs qemu-user: apt-get install qemu-user libc6-arm64-cross" >&2; exit 1; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

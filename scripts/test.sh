@@ -68,6 +68,8 @@ need_debian tmux tmux || true
 # A clock that tests can set for real processes, and a mailer.
 need_debian faketime faketime || true
 need_debian msmtp msmtp || true
+# What is wrong with our shell scripts.
+need_debian shellcheck shellcheck || true
 # What rpm says of our packages.
 need_debian rpm rpm || true
 need_debian cpio cpio || true

@@ -42,9 +42,7 @@ export function formula(version: string, digests: ReadonlyMap<string, string>): 
   end
 
   def caveats
-    on_macos do
-      "lease on macOS is a preview: see docs/install.md."
-    end
+    "lease on macOS is a preview: see ${manifest.homepage}/blob/main/docs/install.md#systems" if OS.mac?
   end
 
   test do

@@ -27,7 +27,7 @@ describe("lease-run, the action", () => {
     const bin = join(place.folder, "bin");
     mkdirSync(bin);
     symlinkSync(LEASE, join(bin, "lease"));
-    const step = (line: string, key: string) =>
+    const step = (line: string, key: string, args = "--task ci --beat timer") =>
       run([join(ROOT, "lease-run/run.sh")], {
         cwd: place.folder,
         env: {
@@ -38,7 +38,7 @@ describe("lease-run, the action", () => {
           LEASE_RUN_KEY: key,
           LEASE_RUN_LEASE: "10m",
           LEASE_RUN_RETRIES: "0",
-          LEASE_RUN_ARGS: "--task ci --beat timer",
+          LEASE_RUN_ARGS: args,
         },
       });
     const line = `echo "it's $$" | tee -a runs; env | grep -c ^LEASE_RUN_`;
@@ -47,7 +47,9 @@ describe("lease-run, the action", () => {
     // From its record: it did not run again.
     expect(await step(`${line}; true`, "a b")).toMatchObject({ code: 0, stdout: first.stdout });
     expect(readFileSync(join(place.folder, "runs"), "utf8").split("\n")).toHaveLength(2);
-    expect((await step("exit 9", "other")).code).toBe(9);
+    expect((await step("exit 9", "other", "")).code).toBe(9);
+    // `*` is no list of the files that are here.
+    expect(await step(`echo "$LEASE_TASK"`, "third", "--task\n *")).toMatchObject({ code: 0, stdout: "*\n" });
   });
 });
 
@@ -99,7 +101,8 @@ describe("the image", () => {
 });
 
 test.if(Bun.which("shellcheck") !== null)("shellcheck has nothing to say about the shell scripts", async () => {
-  const scripts = ["install.sh", "lease-run/run.sh", "scripts/smoke_arm64.sh", "scripts/quickstart.sh"];
+  const ours = ["setup", "test", "quickstart", "smoke_arm64"].map((name) => `scripts/${name}.sh`);
+  const scripts = ["install.sh", "lease-run/run.sh", ".ci/run", ...ours];
   const { stdout } = await run(["shellcheck", "-e", "SC1091,SC2016", ...scripts], { cwd: ROOT });
   expect(stdout).toBe("");
 });

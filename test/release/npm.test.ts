@@ -74,6 +74,14 @@ describe("@lease/cli", () => {
     expect(own.scripts).toBeUndefined();
   });
 
+  test("says on its page what it is, and how it is begun with", () => {
+    const page = readFileSync(join(folder, "node_modules/@lease/cli/README.md"), "utf8");
+    expect(page).toMatch(
+      /^# @lease\/cli\n\nA durable queue for shell jobs in one executable: [^\n*]+\.\n\n```sh\nlease enqueue -- /,
+    );
+    expect(page).toContain("`npx @lease/cli enqueue -- ./build.sh`");
+  });
+
   test("runs a first job, with its words, its input and its exit code", async () => {
     expect(await lease("run", "-c", 'echo "it runs"; exit 7')).toMatchObject({ code: 7, stdout: "it runs\n" });
     const answer = await run([command, "run", "--", "cat"], { cwd: folder, env, stdin: "through two programs" });

@@ -10,6 +10,7 @@ import { formula } from "../../scripts/release/formula.ts";
 import { signedAdHoc, unsignedPages } from "../../scripts/release/mach_o.ts";
 import { deb, rpm } from "../../scripts/release/packages.ts";
 import { sbom } from "../../scripts/release/sbom.ts";
+import { pageAlone } from "../../scripts/pack.ts";
 import { TARGETS } from "../../scripts/release/targets.ts";
 import { ROOT, run } from "../cli/lease.ts";
 
@@ -60,6 +61,17 @@ describe("an archive", () => {
       expect(name.includes("musl")).toBe(target.libc === "musl");
     }
   });
+});
+
+test("a page that is away from the others has no link to what is not beside it", () => {
+  for (const path of ["README.md", "docs/library.md"]) {
+    const page = pageAlone(path).replaceAll(/^```[^]*?^```$/gm, "");
+    const links = [...page.matchAll(/\]\(([^)]+)\)|(?:src|href)="([^"]+)"/g)].map(([, a, b]) => a ?? b ?? "");
+    expect(links.length).toBeGreaterThan(1);
+    expect(links.filter((link) => !link.startsWith("https://") && !link.startsWith("#"))).toEqual([]);
+  }
+  expect(pageAlone("README.md")).toContain("/raw/main/docs/images/tour.svg)");
+  expect(pageAlone("docs/library.md")).toContain("/blob/main/docs/observability.md#traces)");
 });
 
 describe("a package", () => {
