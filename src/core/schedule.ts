@@ -101,7 +101,19 @@ function lastTimes(first_ms: number, next: NextTime, now_ms: number): number[] {
 
 /** As a store keeps it: JSON with its input in base64. */
 export function templateText(job: NewJob): string {
-  return JSON.stringify({ ...job, input: job.input === null ? null : btoa(String.fromCharCode(...job.input)) });
+  return JSON.stringify({ ...job, input: job.input === null ? null : btoa(letters(job.input)) });
+}
+
+/** So many arguments a call may have in any runtime. */
+const PIECE_BYTES = 8_192;
+
+/** A letter for each byte. */
+function letters(bytes: Uint8Array): string {
+  let text = "";
+  for (let from = 0; from < bytes.length; from += PIECE_BYTES) {
+    text += String.fromCharCode(...bytes.subarray(from, from + PIECE_BYTES));
+  }
+  return text;
 }
 
 export function readTemplate(text: string): NewJob {
