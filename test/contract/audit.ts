@@ -283,6 +283,18 @@ const CRAFTS: readonly Craft[] = [
     says: "it is blocked, and all that it waits for is as it should be",
   },
   {
+    rule: "doomed",
+    live: async (s) => {
+      const parent = await s.granted({ settings: { retries: 0 } });
+      const id = await s.enqueueOne({ after: [parent.job.id] });
+      await s.passTime(1_000);
+      await s.settle(parent, end("exit"));
+      return id;
+    },
+    tamper: ["UPDATE lease.jobs SET state = 'blocked', finished_at_ms = NULL WHERE id = $ID"],
+    says: "it is blocked, and job 1, which it waits for, is failed",
+  },
+  {
     rule: "circles",
     live: child,
     tamper: ["INSERT INTO lease.dependencies (job_id, parent_id, kind) VALUES ($ID - 1, $ID, 'any')"],

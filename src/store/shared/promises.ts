@@ -261,6 +261,18 @@ export const JOB_PROMISES: readonly JobPromise[] = [
     says: () => "it is blocked, and all that it waits for is as it should be",
   },
   {
+    name: "doomed",
+    promise: "a job ends with those that it waits for, when they have not ended as they should",
+    caveat: CLOCK_CAVEAT,
+    // One that a person retries after that waits on, until those are retried as well.
+    find: `SELECT jobs.id AS job, d.parent_id, parent.state FROM lease.jobs AS jobs
+      JOIN lease.dependencies AS d ON d.job_id = jobs.id JOIN lease.jobs AS parent ON parent.id = d.parent_id
+      WHERE ${within("jobs.id")} AND jobs.state = 'blocked' AND NOT ${SATISFIED}
+        AND parent.finished_at_ms > jobs.run_at_ms
+        AND NOT EXISTS (SELECT 1 FROM lease.freeing AS f WHERE f.parent_id = d.parent_id)`,
+    says: ({ parent_id, state }) => `it is blocked, and job ${parent_id}, which it waits for, is ${state}`,
+  },
+  {
     name: "circles",
     promise: "no job waits for itself, in whatever way",
     // Whoever is new waits for what is older: a circle has a link that was made by an edit.
