@@ -135,14 +135,14 @@ const CRAFTS: readonly Craft[] = [
   {
     rule: "spans",
     live: completed,
-    tamper: ["UPDATE lease.attempts SET ended_at_ms = started_at_ms - 5 WHERE job_id = $ID"],
-    says: "attempt 1 ended 5 ms before it was granted",
+    tamper: ["UPDATE lease.attempts SET ended_at_ms = started_at_ms - 5000 WHERE job_id = $ID"],
+    says: "attempt 1 ended 5000 ms before it was granted",
   },
   {
     rule: "spans",
     live: completed,
-    tamper: ["UPDATE lease.jobs SET last_beat_at_ms = finished_at_ms + 7 WHERE id = $ID"],
-    says: "a beat was taken 7 ms after attempt 1 had ended",
+    tamper: ["UPDATE lease.jobs SET last_beat_at_ms = finished_at_ms + 7000 WHERE id = $ID"],
+    says: "a beat was taken 7000 ms after attempt 1 had ended",
   },
   {
     rule: "ends",

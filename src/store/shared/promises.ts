@@ -7,6 +7,7 @@
  * nor a lease of an earlier schema, looks the same; where something does, the promise says what.
  */
 
+import { JUMP_MS } from "../../core/clock.ts";
 import { GIVEN_UP } from "../../core/transition.ts";
 import type { SqlRow } from "../../platform/platform.ts";
 import type { Audited } from "../queries.ts";
@@ -99,9 +100,10 @@ export const JOB_PROMISES: readonly JobPromise[] = [
     find: `SELECT a.job_id AS job, a.attempt, a.started_at_ms - a.ended_at_ms AS early_ms,
         jobs.last_beat_at_ms - a.ended_at_ms AS late_ms FROM lease.attempts AS a
       LEFT JOIN lease.jobs AS jobs ON jobs.id = a.job_id AND jobs.token = a.attempt
-      WHERE ${within("a.job_id")} AND (a.ended_at_ms < a.started_at_ms OR jobs.last_beat_at_ms > a.ended_at_ms)`,
+      WHERE ${within("a.job_id")} AND (a.started_at_ms - a.ended_at_ms > ${JUMP_MS}
+        OR jobs.last_beat_at_ms - a.ended_at_ms > ${JUMP_MS})`,
     says: ({ attempt, early_ms, late_ms }) =>
-      Number(early_ms) > 0
+      Number(early_ms) > JUMP_MS
         ? `attempt ${attempt} ended ${early_ms} ms before it was granted`
         : `a beat was taken ${late_ms} ms after attempt ${attempt} had ended`,
   },
