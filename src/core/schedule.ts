@@ -36,6 +36,8 @@ export interface Schedule extends ScheduleSettings {
   /** The job of then; null: it was left out, or has been deleted. */
   last_job: number | null;
   last_state: string | null;
+  /** What of it can't be read where it is stored; then it is paused. */
+  damaged?: string;
 }
 
 /** A time that is due, and the job that it becomes. */
@@ -57,6 +59,11 @@ export interface DueTimes {
   at_ms: number[];
   /** The first that is still to come. */
   next_at_ms: number | null;
+}
+
+/** Where this says no, there is nothing due, and nothing to rewind: without reading when its times are. */
+export function mayBeDue({ paused, next_at_ms, last_at_ms, set_at_ms }: Schedule, now_ms: number): boolean {
+  return !paused && next_at_ms !== null && (next_at_ms <= now_ms || (last_at_ms ?? set_at_ms) > now_ms);
 }
 
 /** Null: nothing is due. */
