@@ -419,23 +419,24 @@ export function auditContract(test: StoreTest): void {
       expect((await s.store.audit()).map(({ name }) => name).filter((name) => !seen.has(name))).toEqual([]);
     });
 
-    test("takes what only times show for no more than worth a look once the clock was set back", async (s) => {
-      const id = await twice(s);
-      await s.tamper(
-        `UPDATE lease.attempts SET ended_at_ms = ended_at_ms + 60000 WHERE job_id = ${id} AND attempt = 1`,
-      );
-      expect(await breaches(s.store)).toEqual([
-        "overlap: job 1: attempt 2 was granted 50000 ms before the one before it had ended",
-      ]);
-      await s.tamper(
-        `INSERT INTO lease.meta (name, value) VALUES ('clock_set_back', '{"at_ms":1800000000000,"by_ms":3600000}')`,
-      );
+    test("takes what only times show for no more than worth a look where the clock was set back", async (s) => {
+      const tooEarly = async (id: number) => {
+        const of_first = `job_id = ${id} AND attempt = 1`;
+        await s.tamper(`UPDATE lease.attempts SET ended_at_ms = ended_at_ms + 60000 WHERE ${of_first}`);
+        return `overlap: job ${id}: attempt 2 was granted 50000 ms before the one before it had ended`;
+      };
+      const before = await tooEarly(await twice(s));
+      expect(await breaches(s.store)).toEqual([before]);
+      const now_ms = await s.store.now();
+      const set_back = { at_ms: now_ms, by_ms: 3_600_000, until_ms: now_ms + 3_600_000 };
+      await s.tamper(`INSERT INTO lease.meta (name, value) VALUES ('clock_set_back', '${JSON.stringify(set_back)}')`);
       expect(await breaches(s.store)).toEqual([]);
-      const found = (await s.store.audit()).find(({ name }) => name === "overlap");
-      expect(found?.broken).toHaveLength(1);
-      expect(found?.explained_by).toBe(
-        "it comes from the clock, which was set back (by 3600000 ms, noticed 2027-01-15T08:00:00.000Z)",
-      );
+      const found = (await s.store.audit()).find(({ name, broken }) => name === "overlap" && broken.length > 0);
+      expect(found?.explained_by).toStartWith("it comes from the clock, which was set back (by 3600000 ms, noticed 20");
+      // What came when no clock showed such times any more is as certain as ever.
+      await s.passTime(3_700_000);
+      const after = await tooEarly(await twice(s));
+      expect(await breaches(s.store)).toEqual([after]);
     });
 
     test("has nothing against a holder that gave its lease up before its end", async (s) => {

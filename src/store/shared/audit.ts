@@ -38,7 +38,6 @@ export async function findBreaches(ask: Ask, own: readonly JobPromise[] = []): P
       broken.push(...rows.map((row) => ({ job: Number(row["job"]), text: rule.says(row) })));
     }
   }
-  const set_back = await wasSetBack(ask);
   const answers = [
     ...[...found].map(([rule, broken]) => answer(rule, broken)),
     answer(RECOVERED, await recoveredEarly(ask)),
@@ -47,18 +46,33 @@ export async function findBreaches(ask: Ask, own: readonly JobPromise[] = []): P
     answer(HELD, await heldTwice(ask)),
     answer(LIMITS, await beyondLimits(ask)),
   ];
-  // What times show is then worth a look, and no more.
-  return answers.map((one) =>
-    one.caveat === CLOCK_CAVEAT && set_back !== null ? { ...one, explained_by: set_back } : one,
-  );
+  return inDoubt(ask, answers);
 }
 
-/** How somebody noticed that the clock was set back; null: nobody has. */
-async function wasSetBack(ask: Ask): Promise<string | null> {
+/** Where somebody has noticed that the clock was set back, what times show of jobs of before is worth a look, and no more. */
+async function inDoubt(ask: Ask, answers: readonly Audited[]): Promise<Audited[]> {
   const [row] = await ask("SELECT value FROM lease.meta WHERE name = 'clock_set_back'");
   const noted = fromJson(CLOCK_SET_BACK, row?.["value"]);
-  if (noted === null) return null;
-  return `it comes from the clock, which was set back (by ${noted.by_ms} ms, noticed ${new Date(noted.at_ms).toISOString()})`;
+  if (noted === null) return [...answers];
+  const { at_ms, by_ms, until_ms } = noted;
+  const how = `by ${by_ms} ms, noticed ${new Date(at_ms).toISOString()}`;
+  const doubted: Audited[] = [];
+  for (const one of answers) {
+    const ids = one.caveat === CLOCK_CAVEAT ? one.broken.map(({ job }) => job).join(", ") : "";
+    if (ids === "") {
+      doubted.push(one);
+      continue;
+    }
+    const later = await ask(`SELECT id FROM lease.jobs WHERE id IN (${ids}) AND created_at_ms > $1`, [until_ms]);
+    const certain = new Set(later.map(({ id }) => Number(id)));
+    const [sure, old] = [true, false].map((is) =>
+      one.broken.filter(({ job }) => certain.has(job ?? Number.NaN) === is),
+    );
+    const explained_by = `it comes from the clock, which was set back (${how})`;
+    if (sure?.length) doubted.push({ ...one, broken: sure });
+    if (old?.length) doubted.push({ ...one, broken: old, explained_by });
+  }
+  return doubted;
 }
 
 const NEXT_ID = `SELECT min(id) AS id FROM (${[

@@ -213,8 +213,14 @@ export function noticeClockJump(db: Database, reading: Reading): boolean {
 /** The times of before and after it don't compare: an audit has to know. */
 function noteSetBack(db: Database, by_ms: number): void {
   const before = fromJson(CLOCK_SET_BACK, db.sql(SQL.getMeta).get("clock_set_back")?.["value"]);
-  const most_ms = Math.max(Math.round(by_ms), before?.by_ms ?? 0);
-  db.sql(SQL.setMeta).run("clock_set_back", JSON.stringify({ at_ms: db.now_ms(), by_ms: most_ms }));
+  const at_ms = db.now_ms();
+  const back_ms = Math.round(by_ms);
+  const noted = {
+    at_ms,
+    by_ms: Math.max(back_ms, before?.by_ms ?? 0),
+    until_ms: Math.max(at_ms + back_ms, before?.until_ms ?? 0),
+  };
+  db.sql(SQL.setMeta).run("clock_set_back", JSON.stringify(noted));
 }
 
 /** Null: it has none yet. */
