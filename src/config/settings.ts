@@ -32,10 +32,12 @@ const TOLD_TO_JOBS = [
   "EXTENSION",
   "CHECKPOINT",
   "OUTPUT",
-  "INTERVAL",
-  "EXTENSION",
+  "SCHEDULE",
+  "SCHEDULED_AT",
 ];
-export const PLAIN_VARIABLES = ["STORE", "COLOR", "VERBOSE", "CONFIG", ...TOLD_TO_JOBS].map((name) => `LEASE_${name}`);
+/** Those of every command, and one that its command reads by itself: no file should have it. */
+const READ = ["STORE", "COLOR", "VERBOSE", "CONFIG", "UI_TOKEN"];
+export const PLAIN_VARIABLES = [...READ, ...TOLD_TO_JOBS].map((name) => `LEASE_${name}`);
 /** Of what there may be more than one. */
 const FAMILIES = /^LEASE_(?:NEED|FAILED|ARRAY)_/;
 

@@ -51,7 +51,6 @@ export type Beat = (typeof BEATS)[number];
 /** How long a job that is told to end may take before it is killed; `never`: a cancel sends it nothing at all. */
 export type Grace = number | "never";
 
-/** What the person who enqueued the job decided about how it runs; `null` leaves it to the worker. */
 /** What an attempt may take; null: as much as there is. */
 export interface Limits {
   memory_bytes: number | null;
@@ -59,6 +58,7 @@ export interface Limits {
   cpus: number | null;
 }
 
+/** What the person who enqueued the job decided about how it runs; `null` leaves it to the worker. */
 export interface JobSettings extends Limits {
   retries: number;
   backoff: Backoff;

@@ -356,7 +356,6 @@ export function jobField(name: JobFieldName): JobField {
   return JOB_FIELDS[name] as JobField;
 }
 
-/** A job of which nothing has been said yet. */
 /** What fields say together; `spell` is how an error calls one of them. */
 export function checkTogether(given: (name: JobFieldName) => boolean, spell: (name: JobFieldName) => string): void {
   const both = (one: JobFieldName, other: JobFieldName, what: string) => {

@@ -23,8 +23,9 @@ const MOST_IDS = 1_024;
 
 export type ReadResource<T> = { value: T } | { problem: string; about?: string };
 
+/** None that every object has: it would be lost where others are looked up, or read from a row. */
 export function isResourceName(name: string): boolean {
-  return NAME.test(name);
+  return NAME.test(name) && !(name in Object.prototype) && name !== "prototype";
 }
 
 /** `3`, `8G`, `1.5g`, `512MiB`: units are powers of 1024. Null when it is no amount. */
@@ -72,6 +73,7 @@ export function readNeeds(text: string): ReadResource<Needs> {
     if (!isResourceName(name) || more.length > 0 || amount === null || amount === 0) {
       return { problem: "is not something to need: write gpu, gpu=2 or mem=8G", about: part };
     }
+    if (name in needs) return { problem: "is named twice: say how much of it once", about: name };
     needs[name] = amount;
   }
   return Object.keys(needs).length === 0 ? { problem: "needs nothing: write gpu, gpu=2 or mem=8G" } : { value: needs };

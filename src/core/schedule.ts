@@ -36,6 +36,8 @@ export interface Schedule extends ScheduleSettings {
   /** The job of then; null: it was left out, or has been deleted. */
   last_job: number | null;
   last_state: string | null;
+  /** What of it can't be read where it is stored; then it is paused. */
+  damaged?: string;
 }
 
 /** A time that is due, and the job that it becomes. */
@@ -57,6 +59,11 @@ export interface DueTimes {
   at_ms: number[];
   /** The first that is still to come. */
   next_at_ms: number | null;
+}
+
+/** Where this says no, there is nothing due, and nothing to rewind: without reading when its times are. */
+export function mayBeDue({ paused, next_at_ms, last_at_ms, set_at_ms }: Schedule, now_ms: number): boolean {
+  return !paused && next_at_ms !== null && (next_at_ms <= now_ms || (last_at_ms ?? set_at_ms) > now_ms);
 }
 
 /** Null: nothing is due. */
@@ -101,7 +108,19 @@ function lastTimes(first_ms: number, next: NextTime, now_ms: number): number[] {
 
 /** As a store keeps it: JSON with its input in base64. */
 export function templateText(job: NewJob): string {
-  return JSON.stringify({ ...job, input: job.input === null ? null : btoa(String.fromCharCode(...job.input)) });
+  return JSON.stringify({ ...job, input: job.input === null ? null : btoa(letters(job.input)) });
+}
+
+/** So many arguments a call may have in any runtime. */
+const PIECE_BYTES = 8_192;
+
+/** A letter for each byte. */
+function letters(bytes: Uint8Array): string {
+  let text = "";
+  for (let from = 0; from < bytes.length; from += PIECE_BYTES) {
+    text += String.fromCharCode(...bytes.subarray(from, from + PIECE_BYTES));
+  }
+  return text;
 }
 
 export function readTemplate(text: string): NewJob {

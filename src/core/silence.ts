@@ -31,7 +31,7 @@ export interface SilenceState {
 
 export type Duty = "warn" | "ask_closing" | "stop_silent" | "stop_timeout" | "kill_fenced";
 
-/** Room that the kill itself needs before the end of a lease. */
+/** Room that the kill itself needs before the end of a lease, or of what a beat adds where that is less. */
 export function fenceMargin(lease_ms: number): number {
   return Math.min(500, lease_ms / 20);
 }
@@ -50,9 +50,9 @@ export function silentAt(
 }
 
 export function nextDuty(state: SilenceState): { duty: Duty; at_ms: number } {
-  const { last_beat_ms, extension_ms: lease_ms = state.lease_ms } = state;
+  const { last_beat_ms, lease_ms, extension_ms = lease_ms } = state;
   const silent_at_ms = silentAt(state);
-  const fence = { duty: "kill_fenced" as const, at_ms: state.deadline_ms - fenceMargin(lease_ms) };
+  const fence = { duty: "kill_fenced" as const, at_ms: state.deadline_ms - fenceMargin(extension_ms) };
   // After a pause of the whole worker everything is overdue at once, and only this can't wait.
   if (state.now_ms >= fence.at_ms) return fence;
   const duties: { duty: Duty; at_ms: number }[] = [fence];
@@ -61,7 +61,7 @@ export function nextDuty(state: SilenceState): { duty: Duty; at_ms: number } {
   }
   if (!state.stopping && state.asking !== true) {
     if (!state.warned) duties.push({ duty: "warn", at_ms: (last_beat_ms + silent_at_ms) / 2 });
-    if (!state.closing_asked) duties.push({ duty: "ask_closing", at_ms: silent_at_ms - closingMargin(lease_ms) });
+    if (!state.closing_asked) duties.push({ duty: "ask_closing", at_ms: silent_at_ms - closingMargin(extension_ms) });
     else duties.push({ duty: "stop_silent", at_ms: silent_at_ms });
   }
   return duties.reduce((first, duty) => (duty.at_ms < first.at_ms ? duty : first));

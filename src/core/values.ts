@@ -14,7 +14,6 @@ import { LeaseError } from "./errors.ts";
 import { once, type Made } from "./once.ts";
 import { DEFAULT_BACKOFF, type Backoff, type ExitRange } from "./retry.ts";
 
-/** Where the words come from that a shell can offer. `queues`, `tasks`, `ids`, `limits` and `schedules` are asked of the store. */
 /** Where names are asked of the store: jobs by id, also only those that have not ended, wait, or have ended. */
 export const NAME_SOURCES = [
   "queues",
@@ -29,7 +28,7 @@ export const NAME_SOURCES = [
 ] as const;
 export type NameSource = (typeof NAME_SOURCES)[number];
 
-/** `at_file` is `@FILE`. */
+/** Where the words come from that a shell can offer; `at_file` is `@FILE`. */
 export type Completer = "none" | "files" | "folders" | "at_file" | "program" | NameSource;
 
 export interface Value<T> {

@@ -9,7 +9,7 @@ const OF_THE_ENGINE: ReadonlySet<string> = new Set(["integrity", "counts", "jobs
 
 export async function auditFindings(store: Store): Promise<Finding[]> {
   const audited = await store.audit();
-  const diagnosed = await store.diagnose();
+  const diagnosed = await store.diagnose({ full: true });
   return [...audited.flatMap(toFindings), ...diagnosed.filter(({ name }) => OF_THE_ENGINE.has(name))];
 }
 

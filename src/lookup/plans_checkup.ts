@@ -44,7 +44,11 @@ export async function plans(store: Glance, alive: readonly WorkerRecord[], now_m
   ];
 }
 
-function late({ name, paused, next_at_ms, last_at_ms }: Schedule, now_ms: number): Finding[] {
+function late({ name, paused, next_at_ms, last_at_ms, damaged }: Schedule, now_ms: number): Finding[] {
+  if (damaged !== undefined) {
+    const value = `schedule ${name} can't be read (${damaged}), and is not fired`;
+    return [{ ...warn("schedules", value, `set it anew, or lease schedule ${name} --remove`), level: "error" }];
+  }
   if (paused) return [];
   if (next_at_ms === null)
     return [warn("schedules", `schedule ${name} has no more times`, `lease schedule ${name} --remove`)];

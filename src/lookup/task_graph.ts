@@ -40,10 +40,13 @@ export function criticalPath({ jobs, links }: TaskGraph, now_ms: number): Critic
   const longest = new Map<number, { took_ms: number; before: number | null }>();
   // A list, not recursion: a chain may be as long as people make it. Each is looked at again when its parents are known.
   const open = jobs.map(({ id }) => id);
+  const begun = new Set<number>();
   for (let id = open.pop(); id !== undefined; id = open.pop()) {
     if (longest.has(id)) continue;
+    begun.add(id);
     const above = (parents.get(id) ?? []).map(({ parent }) => parent).filter((parent) => known.has(parent));
-    const unknown = above.filter((parent) => !longest.has(parent));
+    // One that was begun and is not known yet waits for this one, in a store that is damaged: it does not count here.
+    const unknown = above.filter((parent) => !begun.has(parent));
     if (unknown.length > 0) {
       open.push(id, ...unknown);
       continue;

@@ -38,6 +38,11 @@ export function newSchedule(
   if (once !== undefined) throw new LeaseError("usage", `${spell(once)} is for one job, and a schedule makes many`);
   if (job.if_exists !== "skip")
     throw new LeaseError("usage", `${spell("if_exists")} is for one job: say it with ${spell("overlap")}`);
+  // The one before, which is being stopped, would answer for it, and this time would be nobody's.
+  if (overlap === "replace" && job.key !== null) {
+    const instead = `leave it out with ${spell("overlap")} replace`;
+    throw new LeaseError("usage", `${spell("key")} keeps its place until the one before has ended: ${instead}`);
+  }
   const zone = cron === undefined ? null : (tz ?? Intl.DateTimeFormat().resolvedOptions().timeZone);
   const when = { cron: cron ?? null, every_ms: every ?? null, zone };
   return { name, ...when, overlap, catch_up, jitter_ms: jitter, job };

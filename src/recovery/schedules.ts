@@ -6,7 +6,7 @@
 import type { Random } from "../core/clock.ts";
 import { errorText } from "../core/errors.ts";
 import type { Report } from "../core/report.ts";
-import { dueTimes, jobAt, rewound } from "../core/schedule.ts";
+import { dueTimes, jobAt, mayBeDue, rewound } from "../core/schedule.ts";
 import type { Store } from "../store/store.ts";
 import { timesOf } from "./schedule_times.ts";
 
@@ -19,9 +19,12 @@ export interface FiringOptions {
 /** Answers how many jobs were made. */
 export async function fireSchedules({ store, random, report }: FiringOptions): Promise<number> {
   const due_ms = await store.nextSchedule();
-  if (due_ms === null || due_ms > (await store.now())) return 0;
+  const begun_ms = due_ms === null ? 0 : await store.now();
+  if (due_ms === null || due_ms > begun_ms) return 0;
   let made = 0;
-  for (const schedule of await store.schedules()) {
+  // Of many only a few are due.
+  const concerned = (await store.schedules()).filter((schedule) => mayBeDue(schedule, begun_ms));
+  for (const schedule of concerned) {
     try {
       const now_ms = await store.now();
       const next = await timesOf(schedule);

@@ -92,6 +92,29 @@ export function editContract(test: StoreTest): void {
       expect(await s.stateOf(third)).toBe("pending");
     });
 
+    test("cancels a job that now waits for what can't come, and with it those that wait for it", async (s) => {
+      const failed = await s.finished("failed");
+      const [middle] = (await s.enqueue({})) as [number];
+      const [below, last, any] = [
+        await s.enqueueOne({ after: [middle] }),
+        await s.enqueueOne({ after_any: [middle] }),
+        await s.enqueueOne({ after_any: [middle], after: [failed] }),
+      ];
+      const deepest = await s.enqueueOne({ after: [below] });
+      await changed(s, middle, after(failed));
+      expect(await s.job(middle)).toMatchObject({
+        state: { name: "cancelled" },
+        reason: `job ${failed}, which it waits for, failed`,
+      });
+      expect(await s.job(below)).toMatchObject({
+        state: { name: "cancelled" },
+        reason: `job ${middle}, which it waits for, was cancelled`,
+      });
+      expect(await s.stateOf(deepest)).toBe("cancelled");
+      expect(await s.stateOf(any)).toBe("cancelled");
+      expect(await s.acquireIds()).toEqual([last]);
+    });
+
     test("refuses a circle, a job that is not there, and what a new job could not have, for all that it names", async (s) => {
       const one = await s.enqueueOne();
       const two = await s.enqueueOne({ after: [one] });

@@ -8,8 +8,9 @@ import { systemClock, systemRandom } from "../../src/platform/clock.ts";
 import { openPostgres } from "../../src/store/postgres/open.ts";
 import type { Store } from "../../src/store/store.ts";
 import { newSchema } from "../support/postgres.ts";
+import { postgresAuditContract } from "./audit.ts";
 import { storeModel } from "./model.ts";
-import type { Opened } from "./subject.ts";
+import { storeTest, type Opened } from "./subject.ts";
 import { storeContract } from "./suite.ts";
 
 // The first test starts the server.
@@ -48,4 +49,5 @@ async function open(): Promise<Opened> {
 }
 
 storeContract("PostgreSQL", open);
+postgresAuditContract(storeTest(open));
 storeModel("PostgreSQL", open);

@@ -3,7 +3,7 @@
 import { describe, expect } from "bun:test";
 import type { Schedule, ScheduleSettings } from "../../src/core/schedule.ts";
 import { end, newJob } from "../support/jobs.ts";
-import { only, type StoreTest, type Subject } from "./subject.ts";
+import { breaches, only, type StoreTest, type Subject } from "./subject.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -48,6 +48,16 @@ export function schedulesContract(test: StoreTest): void {
         await s.store.setSchedule(hourly({ name: "b" }), 7);
       }
       for (const { set_at_ms, next_at_ms } of await s.store.schedules()) expect(next_at_ms).toBe(set_at_ms + HOUR_MS);
+    });
+
+    test("whose jobs have a key is answered by the live one that has it, and no audit minds", async (s) => {
+      let schedule = await set(s, { job: newJob({ key: "k" }) });
+      for (let time = 0; time < 2; time++) {
+        await fire(s, schedule);
+        schedule = await scheduleOf(s);
+      }
+      expect(await jobsOf(s)).toHaveLength(1);
+      expect(await breaches(s.store)).toEqual([]);
     });
 
     test("makes one job for a time, however many fire it, and moves on", async (s) => {

@@ -1,5 +1,6 @@
 /** What doctor says about schedules that nobody fires, limits that nobody uses and needs that nobody can meet. */
 
+import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
@@ -44,6 +45,19 @@ describe("a checkup of plans", () => {
     expect(await told()).toEqual(["schedules: schedule s was due 2h ago, and it has never fired"]);
     await store.pauseSchedule("s", true, null);
     expect(await told()).toEqual([]);
+  });
+
+  test("names one that can't be read, which nobody ever fires", async () => {
+    const when = { cron: null, every_ms: HOUR_MS, zone: null, overlap: "skip", catch_up: "one", jitter_ms: 0 } as const;
+    await store.setSchedule({ name: "s", ...when, job: newJob() }, clock.wall_ms() + HOUR_MS);
+    const database = new Database(join(folder, "lease.db"));
+    database.run("UPDATE schedules SET job = '{'");
+    database.close();
+    const [found] = await plans(store, [], clock.wall_ms());
+    expect(found).toMatchObject({
+      level: "error",
+      value: "schedule s can't be read (job is not JSON), and is not fired",
+    });
   });
 
   test("names a limit that nobody uses, and a need that nobody has", async () => {

@@ -38,6 +38,13 @@ describe("the graph of a task", () => {
     expect([path.ids.length, path.took_ms]).toEqual([20_000, 20_000_000]);
   });
 
+  test("has an end, also in a store that is damaged so that jobs wait for each other", () => {
+    const circle = [link(1, 3), link(2, 1), link(3, 2), link(4, 4), link(5, 2)];
+    const path = criticalPath({ ...graph, links: circle }, NOW_MS);
+    expect(path.ids).toContain(2);
+    expect(new Set(path.ids).size).toBe(path.ids.length);
+  });
+
   test("keeps its columns together where a chain is too deep to stand in one", () => {
     const deep = Array.from({ length: 30 }, (_, index) => ran(index + 1, index, index + 1));
     const chain = deep.slice(1).map(({ id }) => link(id, id - 1));

@@ -3,6 +3,7 @@
  * every time becomes one job.
  */
 
+import { Database } from "bun:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { rmSync } from "node:fs";
 import { join } from "node:path";
@@ -157,6 +158,23 @@ describe("ten watchdogs and five workers over a year", () => {
   afterEach(async () => {
     for (const store of stores) await store.close();
     rmSync(folder, { recursive: true, force: true });
+  });
+
+  test("ask no more of a store with many schedules when one of them is due", async () => {
+    const [store] = stores as [Store];
+    const every = settings({ cron: null, every_ms: HOUR_MS, zone: null });
+    await store.setSchedule(every, 0);
+    for (let n = 0; n < 50; n++) await store.setSchedule({ ...every, name: `later ${n}`, every_ms: 9 * HOUR_MS }, 0);
+    await store.setSchedule({ ...every, name: "damaged" }, 0);
+    const database = new Database(join(folder, "lease.db"));
+    database.run("UPDATE schedules SET job = '{' WHERE name = 'damaged'");
+    database.close();
+    await clock.advance(HOUR_MS);
+    let asked = 0;
+    const counting = intercept(store, { now: () => ((asked += 1), store.now()) });
+    const report = (_level: string, text: string) => expect(text).toBe("");
+    expect(await fireSchedules({ store: counting, random: () => 0, report })).toBe(1);
+    expect(asked).toBeLessThan(4);
   });
 
   test("make one job for each time, and miss none", async () => {

@@ -4,6 +4,7 @@ import { describe, expect } from "bun:test";
 import { STOP_ROOM_MS } from "../../src/store/sqlite/recover.ts";
 import { Registration } from "../../src/worker/registration.ts";
 import { benchTest as test, LEASE_MS } from "../leasing/fixture.ts";
+import { breaches } from "../contract/subject.ts";
 import { counted, DEAD, EVERY_MS, register, SWEEP_GRACE_MS, sweepOf } from "./sweeps.ts";
 import { end as endOf } from "../support/jobs.ts";
 import { textsFor } from "../support/reports.ts";
@@ -108,6 +109,23 @@ describe("a sweep after the clock was set back", () => {
     expect(await b.expiryOf(job.id)).toBe(b.clock.wall_ms() + LEASE_MS + STOP_ROOM_MS);
     await b.pass(LEASE_MS + STOP_ROOM_MS + SWEEP_GRACE_MS + 1);
     expect(await sweep.scan()).toMatchObject({ recovered: 1 });
+  });
+
+  test("leaves a note for an audit, which takes what only times show for no breach then", async (b) => {
+    const first = await b.granted({ settings: { retries: 9 } });
+    const sweep = sweepOf(b);
+    await sweep.scan();
+    await b.pass(10_000);
+    await b.manager.release(first, { end: endOf("returned"), process: null, last_lines: [] });
+    b.clock.jumpWall(-HOUR_MS);
+    await b.manager.acquire({ count: 1, queues: null, task: null });
+    expect(await breaches(b.store)).not.toEqual([]);
+    await sweep.scan();
+    b.clock.jumpWall(-HOUR_MS / 2);
+    await sweep.scan();
+    expect(await breaches(b.store)).toEqual([]);
+    const overlap = (await b.store.audit()).find(({ name }) => name === "overlap");
+    expect(overlap?.explained_by).toContain(`set back (by ${HOUR_MS} ms, noticed`);
   });
 
   test("ends a job that was to be cancelled before, and does not take its end for one from before the request", async (b) => {

@@ -209,6 +209,11 @@ describe("a copy", () => {
     using database = new Database(planned.location);
     database.run("DELETE FROM jobs");
     await expect(copyStore({ from, to: planned, force: true })).rejects.toThrow("holds schedules already");
+    // Paused by somebody so that nothing of the copy starts: it would be forgotten.
+    const paused = await sqlite();
+    await paused.setPaused(["q"], true);
+    await expect(copyStore({ from, to: paused, force: true })).rejects.toThrow("holds paused queues already");
+    expect(await paused.pausedQueues()).toEqual(["q"]);
     await expect(copyStore({ from, to: from, force: true })).rejects.toThrow("onto itself");
     await expect(copyStore({ from, to: interrupted(to, "finish"), force: true })).rejects.toThrow("interrupted");
     await expect(copyStore({ from: other, to, force: true })).rejects.toThrow("an unfinished copy of");

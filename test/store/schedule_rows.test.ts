@@ -1,6 +1,7 @@
 /** Schedules as somebody else may have written them: one that can't be read is shown, and never fired. */
 
 import { describe, expect, test } from "bun:test";
+import { INPUT_LIMIT_BYTES } from "../../src/core/job.ts";
 import { templateText } from "../../src/core/schedule.ts";
 import { toSchedule } from "../../src/store/shared/schedules.ts";
 import { newJob } from "../support/jobs.ts";
@@ -26,6 +27,11 @@ const ROW = {
 describe("a schedule's row", () => {
   test("is what was set, its job too", () => {
     expect(toSchedule(ROW)).toMatchObject({ name: "nightly", cron: "0 3 * * *", paused: false, job: JOB });
+  });
+
+  test("has an input as long as any job may have one", () => {
+    const input = new Uint8Array(INPUT_LIMIT_BYTES).fill(97);
+    expect(toSchedule({ ...ROW, job: templateText({ ...JOB, input }) }).job.input).toEqual(input);
   });
 
   test("of an earlier lease has the defaults of what came since", () => {

@@ -58,7 +58,8 @@ export async function copyStore({ from, to, force, onCopied }: CopyOptions): Pro
 async function holds(store: Store): Promise<string | null> {
   if ((await store.list({ limit: 1, newest_first: false })).length > 0) return "jobs";
   if ((await store.schedules()).length > 0) return "schedules";
-  return (await store.limits()).length > 0 ? "limits" : null;
+  if ((await store.limits()).length > 0) return "limits";
+  return (await store.pausedQueues()).length > 0 ? "paused queues" : null;
 }
 
 async function refuseLive(...stores: Store[]): Promise<void> {

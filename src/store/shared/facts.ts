@@ -49,3 +49,11 @@ export const LAST_TRIM = once(() => {
   const noted = v.optional(natural.schema());
   return v.object({ id: noted, keep: noted });
 });
+
+/**
+ * That this machine's clock was set back while the store was in use: by how much at the most, when that was noticed last,
+ * and until when a time may be from before it.
+ */
+export const CLOCK_SET_BACK = once(() =>
+  v.object({ at_ms: time.schema(), by_ms: natural.schema(), until_ms: natural.schema() }),
+);

@@ -86,7 +86,7 @@ export function toSchedule(row: SqlRow): Schedule {
     const settings = { ...draft.settings, ...template.settings };
     return { ...rest, paused: paused !== 0, job: { ...draft, ...template, settings } };
   }
-  return { ...rest, cron: DAMAGED + damage, every_ms: null, paused: true, job: draft };
+  return { ...rest, cron: DAMAGED + damage, every_ms: null, paused: true, job: draft, damaged: damage };
 }
 
 const LIVE: ReadonlySet<StateName | null> = new Set(["blocked", "scheduled", "pending", "running"]);

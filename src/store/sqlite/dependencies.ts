@@ -40,7 +40,10 @@ export function addDependencies(db: Database, id: number, job: NewJob, now_ms: n
     if (row === null) throw noParent(parent);
     db.sql(INSERT).run(id, parent, kind);
   }
-  for (const [parent, kind] of parents) meet(db, id, kind, parent, now_ms);
+  let doomed = false;
+  for (const [parent, kind] of parents) doomed = meet(db, id, kind, parent, now_ms) || doomed;
+  // Of a job that was edited, others may wait for it in turn.
+  if (doomed) freeChildren(db, id, now_ms);
 }
 
 const UNLINK = "DELETE FROM dependencies WHERE job_id = ?1";

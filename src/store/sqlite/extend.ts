@@ -59,8 +59,17 @@ const SAVE_WORKER = `INSERT INTO workers (${WORKER_COLUMNS.join(", ")})
     stopped_at_ms = excluded.stopped_at_ms, ended = excluded.ended, draining = excluded.draining,
     completed = excluded.completed, failed = excluded.failed`;
 
+/** Each `lease run` is a worker, and whoever lists them reads them all. */
+const ENDED_KEPT = 1_000;
+const ENDED = "FROM workers WHERE stopped_at_ms IS NOT NULL";
+const FORGET_WORKERS = `DELETE ${ENDED}
+  AND id NOT IN (SELECT id ${ENDED} ORDER BY stopped_at_ms DESC, id LIMIT ${ENDED_KEPT})
+  AND NOT EXISTS (SELECT 1 FROM jobs INDEXED BY jobs_expiry WHERE state = 'running' AND holder = workers.id)`;
+
+/** A new one takes the place of the oldest of those that have ended and hold nothing. */
 export function saveWorker(db: Database, worker: WorkerRecord): void {
   db.sql(SAVE_WORKER).run(...workerColumns(worker));
+  if (worker.seen_at_ms === worker.started_at_ms) db.sql(FORGET_WORKERS).run();
 }
 
 /** Of leases that are not over. */

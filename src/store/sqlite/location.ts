@@ -121,7 +121,6 @@ function isMountPoint(path: string): boolean {
   return mounts.split("\n").some((line) => line.split(" ")[4] === listed);
 }
 
-/** Another process may be first. */
 /** SQLite syncs the folder of a store; that the folder itself is there after a power failure is for us to see to. */
 function makeFolder(folder: string): void {
   const first = fs.mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -138,6 +137,7 @@ function syncFolder(folder: string): void {
   fs.closeSync(fd);
 }
 
+/** Another process may be first. */
 function creating(path: string, create: () => void): void {
   try {
     create();

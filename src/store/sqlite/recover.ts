@@ -15,7 +15,7 @@ import { once } from "../../core/once.ts";
 import type { AttemptRecord, RecoveryTotals, SweepCounts } from "../../core/records.ts";
 import type { SqlRow, SqlValue } from "../../platform/platform.ts";
 import type { ExpiredLease, ExpiredQuery } from "../queries.ts";
-import { RECOVERY_TOTALS, fromJson } from "../shared/facts.ts";
+import { CLOCK_SET_BACK, RECOVERY_TOTALS, fromJson } from "../shared/facts.ts";
 import { finite } from "../shared/cells.ts";
 import { stateColumns, toAttempt, toJob } from "../shared/rows.ts";
 import { addTotals } from "../shared/verdicts.ts";
@@ -200,6 +200,7 @@ export function noticeClockJump(db: Database, reading: Reading): boolean {
     db.sql(CUT_CANCELS).run(db.now_ms());
     db.sql(MOVE_RETRIES).run(moved_ms);
     db.sql(MOVE_STARTS).run(moved_ms);
+    noteSetBack(db, -moved_ms);
   }
   const jumped = moved_ms > JUMP_MS || (last !== null && suspends !== last.suspends);
   const jumped_at_ms = jumped ? uptime_ms : (last?.jumped_at_ms ?? null);
@@ -207,6 +208,19 @@ export function noticeClockJump(db: Database, reading: Reading): boolean {
   const next: Seen = { boot_id, booted_at_ms: wall_ms - uptime_ms, suspends, jumped_at_ms: held ? jumped_at_ms : null };
   db.sql(SQL.setMeta).run("clock", JSON.stringify(next));
   return held;
+}
+
+/** The times of before and after it don't compare: an audit has to know. */
+function noteSetBack(db: Database, by_ms: number): void {
+  const before = fromJson(CLOCK_SET_BACK, db.sql(SQL.getMeta).get("clock_set_back")?.["value"]);
+  const at_ms = db.now_ms();
+  const back_ms = Math.round(by_ms);
+  const noted = {
+    at_ms,
+    by_ms: Math.max(back_ms, before?.by_ms ?? 0),
+    until_ms: Math.max(at_ms + back_ms, before?.until_ms ?? 0),
+  };
+  db.sql(SQL.setMeta).run("clock_set_back", JSON.stringify(noted));
 }
 
 /** Null: it has none yet. */
