@@ -322,7 +322,9 @@ export class Attempt {
     const { lease } = this;
     const { enforcer } = this.#owner;
     const name = leftoverName(this.#owner.store_id, lease.job.id, lease.token);
-    const confirm = () => enforcer.confirm(name, culprit, lease.remaining() - fenceMargin(lease.lease_ms) / 2);
+    // Later than the worker itself would kill.
+    const margin_ms = fenceMargin(this.#times.extension_ms) / 2;
+    const confirm = () => enforcer.confirm(name, culprit, lease.remaining() - margin_ms);
     if (!confirm() && Enforcer.possible)
       this.#voice.say("warn", "nobody could stop it if this worker were frozen: there is no /bin/sh, or no room");
     lease.onExtended = confirm;

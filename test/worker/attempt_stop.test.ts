@@ -1,6 +1,8 @@
-import { describe, expect } from "bun:test";
+import { describe, expect, spyOn } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { LEASE_MS } from "../leasing/fixture.ts";
+import { fenceMargin } from "../../src/core/silence.ts";
+import { Enforcer } from "../../src/runner/enforcer.ts";
 import { groupLives } from "../../src/runner/group.ts";
 import { eventually } from "../runner/fixture.ts";
 import { attemptTest as test, script, type AttemptBench, type Started } from "./attempts.ts";
@@ -28,6 +30,21 @@ describe("a job that falls silent", () => {
     expect(b.reports).toHaveLength(1);
     expect(b.reports[0]).toStartWith(`warn: job ${id}: silent for 30s of 1m`);
     for (const way of ["--lease", "--pty", "--beat timer", "lease beat"]) expect(b.reports[0]).toContain(way);
+    attempt.kill();
+    await attempt.settled;
+  });
+
+  test("is left to this worker by its enforcer, also where a beat adds far less than the lease", async (b) => {
+    const confirm = spyOn(Enforcer.prototype, "confirm");
+    const settings = { lease_ms: 10_000, extension_ms: 1_000, interval_ms: 200 };
+    const { attempt, lease } = await started(b, { ...QUIET, settings });
+    await b.pass(50);
+    const left_ms = confirm.mock.calls.at(-1)?.[2] ?? 0;
+    confirm.mockRestore();
+    // Between the moment in which the worker kills for want of an extension, and the end of the lease.
+    const before_end_ms = lease.remaining() - left_ms;
+    expect(before_end_ms).toBeGreaterThan(0);
+    expect(before_end_ms).toBeLessThan(fenceMargin(settings.extension_ms));
     attempt.kill();
     await attempt.settled;
   });
