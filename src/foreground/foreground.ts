@@ -173,7 +173,8 @@ export class Foreground {
   }
 
   async end(): Promise<void> {
-    if (this.#granted !== null) await this.#refuse(this.#granted);
+    // One that can't be given back now is free when its lease is over.
+    if (this.#granted !== null) await this.#refuse(this.#granted).catch(() => {});
     if (this.#registered === null) return;
     await putAway(this.#owner);
     await this.#registration.end().catch(() => {});
@@ -295,9 +296,10 @@ export class Foreground {
 
   /** Granted too late. */
   async #refuse(lease: Lease): Promise<void> {
-    this.#granted = null;
     const cancelled = { ...NOT_STARTED, cause: "cancelled", error: "cancelled" } as const;
     await this.#manager.release(lease, { end: this.#stop === "cancel" ? cancelled : NOT_STARTED });
+    // Not before: what could not be given back is tried again at the end.
+    this.#granted = null;
   }
 
   /** True when something was recovered, perhaps our job. */

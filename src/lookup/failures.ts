@@ -29,26 +29,19 @@ export async function failureGroups(store: Glance): Promise<FailureGroup[]> {
     store.list({ states: ["failed"], sort: "finished", limit: NEWEST, newest_first: true }),
     store.list({ states: ["retrying"], limit: NEWEST, newest_first: true }),
   ]);
-  const failures = await withLastLines(store, [...failed, ...retrying]);
+  const failures = await lastWords(store, [...failed, ...retrying]);
   const groups = Map.groupBy(failures, saying);
   return [...groups].map(([error, alike]) => groupOf(error, alike)).toSorted((a, b) => b.last_at_ms - a.last_at_ms);
 }
 
-/** What jobs said before they failed is in the audit trail of attempts, of which the newest are looked at. */
-async function withLastLines(store: Glance, jobs: readonly Job[]): Promise<Failure[]> {
-  if (jobs.length === 0) return [];
-  return withNotes(jobs, await store.checkpoints({ kind: "error", limit: 2 * NEWEST }));
-}
-
-/** Of so many the newest note of each is looked up: each is a look at an index, where the whole trail may be long. */
-const FEW = 50;
-
-/** The same for any jobs of a list, however long ago they failed if they are few. */
+/**
+ * What jobs said before they failed is in the audit trail of their attempts. The newest note of each is looked up by an
+ * index: the trail may be long, and between these notes there may be any number of others.
+ */
 export async function lastWords(store: Glance, jobs: readonly Job[]): Promise<Failure[]> {
-  if (jobs.length > FEW) return withLastLines(store, jobs);
   if (jobs.length === 0) return [];
   const newest_of = jobs.map(({ id }) => id);
-  return withNotes(jobs, await store.checkpoints({ newest_of, kind: "error", limit: FEW }));
+  return withNotes(jobs, await store.checkpoints({ newest_of, kind: "error", limit: jobs.length }));
 }
 
 function withNotes(jobs: readonly Job[], newest_first: readonly Checkpoint[]): Failure[] {
