@@ -24,12 +24,13 @@ import { JOB_FLAGS, JOB_LISTS } from "../cli/job_flags.ts";
 import { JobOutput } from "../cli/job_output.ts";
 import { newJob } from "../cli/new_job.ts";
 import { onSignals, signalCode } from "../cli/signals.ts";
-import { exitCodeOf, tellWhyWaiting } from "../cli/waiting.ts";
+import { exitCodeOf, tellWhyWaiting, whyNotHere, whyWaiting } from "../cli/waiting.ts";
 
 /** Whoever says one of these thinks of a job that fails, not only of one that is lost. */
 const RETRY_FLAGS = ["retries", "backoff", "fatal_exit"] as const;
 /** How long what is left to print may take when we were told to end: a reader that stands still must not keep us. */
 const LAST_WORDS_MS = 1_000;
+const WAITING = ["blocked", "scheduled", "pending"] as const;
 
 export default command({
   meta: { name: "run", description: "Run a job here, or follow the one that runs, and end with its code" },
@@ -127,9 +128,8 @@ export default command({
         taken = id !== null;
         if (id === null) return leave(signals, abandon, report);
         signals.tell((signal) => stop(signal, foreground, output, key));
-        const waits: Job["state"]["name"][] = ["blocked", "scheduled"];
-        if (args.remote) waits.push("pending");
-        const told = tellWhyWaiting(store, id, waits, (text) => report("info", text));
+        const why = args.remote ? whyWaiting : whyNotHere;
+        const told = tellWhyWaiting(store, id, WAITING, (text) => report("info", text), why);
         const end = await foreground.follow(id).finally(told);
         await Promise.race([output.flushed(), ...(signals.first === null ? [] : [sleep(LAST_WORDS_MS)])]);
         if (output.error !== null) throw output.error;
