@@ -62,6 +62,20 @@ export function noSuchJobs(ids: readonly number[]): string[] {
   return gaps.map(([from, to]) => (from === to ? `there is no job ${from}` : `there are no jobs ${from}-${to}`));
 }
 
+/** What became of a job that should be cancelled, or run again, and why where nothing did. */
+export function cancelText({ id, status, state }: CancelAnswer): string {
+  if (status === "unknown") return `there is no job ${id}`;
+  if (status !== "finished") return `job ${id} ${status}`;
+  return `job ${id} is ${state} already: there is nothing to cancel`;
+}
+
+export function retryText({ id, status, state }: RetryAnswer): string {
+  if (status === "unknown") return `there is no job ${id}`;
+  if (status === "key_taken") return `job ${id} can't run again while another job with its key is live`;
+  if (status === "not_finished") return `job ${id} is ${state}: only finished jobs can be retried`;
+  return `job ${id} ${status}`;
+}
+
 interface Context {
   args: Flags & StoreArgs & { json: boolean; color: ColorChoice };
   lists: { status: ShownState[] };
