@@ -69,7 +69,7 @@ describe("inside of a job", () => {
       "$LEASE" checkpoint; echo "read $?"
       echo "from stdin" | "$LEASE" checkpoint -; "$LEASE" checkpoint
     `);
-    expect(log.trimEnd().split("\n")).toEqual([
+    expect(log.split("\n")).toEqual([
       "none 1",
       "lease: checkpoint takes one text: quote it",
       "two 2",
@@ -77,6 +77,7 @@ describe("inside of a job", () => {
       "page 7",
       "read 0",
       "from stdin",
+      "",
     ]);
   });
 
