@@ -41,20 +41,6 @@ function thread(): void {
     postMessage(word: Word): void;
   };
   const say = scope.postMessage.bind(scope);
-  // Whoever leaves the thread says nothing by itself, and the job would wait for its lease to run out.
-  const tellLeaving = (of: unknown, verb: string, how: string): void => {
-    const ways = of as Record<string, unknown> | undefined;
-    const leave = ways?.[verb];
-    if (ways === undefined || typeof leave !== "function") return;
-    ways[verb] = (code?: unknown) => {
-      say({ type: "left", how: `${how}(${code === undefined ? "" : String(code)})` });
-      leave.call(ways, code);
-    };
-  };
-  const { process, Deno } = globalThis as { process?: unknown; Deno?: unknown };
-  tellLeaving(process, "exit", "process.exit");
-  tellLeaving(Deno, "exit", "Deno.exit");
-  tellLeaving(globalThis, "close", "close");
   const notes = new Map<number, { resolve: () => void; reject: (error: Error) => void }>();
   let aborter = new AbortController();
   let next = 0;
@@ -102,6 +88,26 @@ function thread(): void {
   });
 }
 
+/** Runs there too: who leaves a thread says nothing by itself, and the job would wait for its lease to run out. */
+function tellLeaving(): void {
+  const scope = globalThis as unknown as Record<"process" | "Deno", unknown> & { postMessage(word: Word): void };
+  const say = scope.postMessage.bind(scope);
+  const { process, Deno } = scope;
+  for (const [of, verb, how] of [
+    [process, "exit", "process.exit"],
+    [Deno, "exit", "Deno.exit"],
+    [scope, "close", "close"],
+  ] as const) {
+    const ways = of as Record<string, unknown> | undefined;
+    const leave = ways?.[verb];
+    if (ways === undefined || typeof leave !== "function") continue;
+    ways[verb] = (code?: unknown) => {
+      say({ type: "left", how: `${how}(${code === undefined ? "" : String(code)})` });
+      leave.call(ways, code);
+    };
+  }
+}
+
 interface Thread {
   post(order: Order): void;
   /** Who hears what it says, and what goes wrong with it. */
@@ -113,7 +119,8 @@ interface Thread {
 }
 
 function startThread(): Thread {
-  const source = URL.createObjectURL(new Blob([`(${thread.toString()})();`], { type: "application/javascript" }));
+  const text = `(${tellLeaving.toString()})();(${thread.toString()})();`;
+  const source = URL.createObjectURL(new Blob([text], { type: "application/javascript" }));
   const worker = new Worker(source, { type: "module" });
   const made: Thread = {
     post: worker.postMessage.bind(worker) as (order: Order) => void,
