@@ -35,7 +35,10 @@ export function jobsMeant(jobs: JobSelection): Selection {
 
 export function queuesMeant(queues: readonly string[]): readonly string[] {
   if (queues.length === 0) throw new LeaseError("usage", "which queue? Name one");
-  for (const queue of queues) checkName("queue", queue);
+  for (const queue of queues) {
+    checkName("queue", queue);
+    if (queue.includes(",") || queue === "*") throw new LeaseError("usage", `${queue} is not one queue: name each`);
+  }
   return queues;
 }
 

@@ -402,6 +402,7 @@ describe("what people ask of a queue", () => {
     ["options are an object, { name: value }, and this is missing", (queue) => queue.prune(undefined as never)],
     ["options are an object, { name: value }, and this is null", (queue) => queue.list(null as never)],
     ["which queue? Name one", (queue) => queue.pause()],
+    ["a,b is not one queue: name each", (queue) => queue.pause("a,b")],
     ['queue "" is not a name: 1 to 255 characters, none of them control characters', (queue) => queue.pause("")],
     ['queue "a\\nb" is not a name: 1 to 255 characters, none of them control characters', (q) => q.resume("a\nb")],
   ])("refuses with: %s", (message, ask) =>
