@@ -4,7 +4,7 @@
  */
 
 import type { LeaseError } from "../core/errors.ts";
-import { shownState, type Job } from "../core/job.ts";
+import { shownState, type Job, type StateName } from "../core/job.ts";
 import type { Store } from "../store/store.ts";
 import { signalCode } from "./signals.ts";
 
@@ -91,17 +91,18 @@ export async function whyNotHere(store: Store, job: Job): Promise<Pick<Waiting, 
   return { text: reason === null ? null : `job ${job.id} is pending: ${reason}` };
 }
 
-/** After a moment, and once. The returned function ends it; `waits` tells in which states the job is not about to run. */
+const WAITING: ReadonlySet<StateName> = new Set(["blocked", "scheduled", "pending"]);
+
+/** After a moment, and once. The returned function ends it. */
 export function tellWhyWaiting(
   store: Store,
   id: number,
-  waits: readonly Job["state"]["name"][],
   tell: (text: string) => void,
   why: (store: Store, job: Job) => Promise<Pick<Waiting, "text">> = whyWaiting,
 ): () => void {
   const look = async () => {
     const [job] = await store.jobs([id]);
-    if (!job || !waits.includes(job.state.name)) return;
+    if (!job || !WAITING.has(job.state.name)) return;
     const { text } = await why(store, job);
     if (text !== null) tell(text);
   };

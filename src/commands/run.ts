@@ -30,7 +30,6 @@ import { exitCodeOf, tellWhyWaiting, whyNotHere, whyWaiting } from "../cli/waiti
 const RETRY_FLAGS = ["retries", "backoff", "fatal_exit"] as const;
 /** How long what is left to print may take when we were told to end: a reader that stands still must not keep us. */
 const LAST_WORDS_MS = 1_000;
-const WAITING = ["blocked", "scheduled", "pending"] as const;
 
 export default command({
   meta: { name: "run", description: "Run a job here, or follow the one that runs, and end with its code" },
@@ -129,7 +128,7 @@ export default command({
         if (id === null) return leave(signals, abandon, report);
         signals.tell((signal) => stop(signal, foreground, output, key));
         const why = args.remote ? whyWaiting : whyNotHere;
-        const told = tellWhyWaiting(store, id, WAITING, (text) => report("info", text), why);
+        const told = tellWhyWaiting(store, id, (text) => report("info", text), why);
         const end = await foreground.follow(id).finally(told);
         await Promise.race([output.flushed(), ...(signals.first === null ? [] : [sleep(LAST_WORDS_MS)])]);
         if (output.error !== null) throw output.error;
