@@ -85,6 +85,7 @@ describe("inside of a job", () => {
     const log = await printed(`
       "$LEASE" guard -- sh -c 'exit 7'; echo "$?"
       "$LEASE" guard -- sh -c 'kill -TERM $$'; echo "$?"
+      "$LEASE" guard -- sh -c 'trap "exit 9" HUP; kill -HUP $PPID; while :; do sleep 0.01; done'; echo "$?"
       "$LEASE" guard -- no-such-command 2>&1; echo "$?"
       "$LEASE" guard -- /etc/passwd 2>&1; echo "$?"
       "$LEASE" guard 2>&1; echo "$?"
@@ -92,6 +93,7 @@ describe("inside of a job", () => {
     expect(log.trim().split("\n")).toEqual([
       "7",
       "143",
+      "9",
       expect.stringMatching(/^lease: command not found: no-such-command/),
       "127",
       expect.stringMatching(/^lease: not executable: \/etc\/passwd/),
