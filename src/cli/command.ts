@@ -35,7 +35,8 @@ interface RunContext<A, R extends keyof A> {
   /** The texts of repeatable flags, in the order given. */
   lists: FlagLists<A, R>;
   rest: string[];
-  behind_dashes: boolean;
+  /** How many of these stand before `--`; null: there is none. */
+  before_dashes: number | null;
   /** The flags that were on the command line, so that a default can be told from a choice. */
   given: ReadonlyMap<string, string>;
   /** All commands that there are, for one that tells about the others. */
@@ -141,14 +142,14 @@ export function command<const A extends FlagsDef, const R extends keyof A = neve
 type Run = (context: RunContext<FlagsDef, string>) => Promise<number>;
 
 async function run(context: PluginContext, work: Run): Promise<void> {
-  const { cmd, args, lists, rest, behind_dashes, given, origins, data: invocation } = context;
+  const { cmd, args, lists, rest, before_dashes, given, origins, data: invocation } = context;
   const { io, commands } = invocation;
   if (args["help"] === true) {
     const { showUsage } = await import("./help.ts");
     return showUsage(cmd, context, io);
   }
   try {
-    invocation.exit_code = await work({ args: args as never, lists, rest, behind_dashes, given, commands, io });
+    invocation.exit_code = await work({ args: args as never, lists, rest, before_dashes, given, commands, io });
   } catch (error) {
     throw nameOrigin(error, cmd, origins);
   }

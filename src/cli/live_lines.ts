@@ -1,7 +1,7 @@
 /** A few lines at the bottom of a terminal that change in place; what is printed meanwhile goes above them. */
 
 import process from "node:process";
-import { truncatePainted, type Size } from "../view/text.ts";
+import { truncatePainted, USUAL_SIZE, type Size } from "../view/text.ts";
 import { logStream } from "./log_stream.ts";
 
 const CSI = "\u001b[";
@@ -11,15 +11,12 @@ const REST_OF_SCREEN = `${CSI}J`;
 const TOGETHER = `${CSI}?2026h`;
 const SHOW = `${CSI}?2026l`;
 
-/** Of a terminal that does not tell. */
-const USUAL: Size = { columns: 80, rows: 24 };
-
 export class LiveLines {
   #lines: readonly string[] = [];
 
   get size(): Size {
     const { columns, rows } = process.stderr;
-    return { columns: columns || USUAL.columns, rows: rows || USUAL.rows };
+    return { columns: columns || USUAL_SIZE.columns, rows: rows || USUAL_SIZE.rows };
   }
 
   draw(lines: readonly string[]): void {

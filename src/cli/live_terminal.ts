@@ -4,7 +4,7 @@
  */
 
 import process from "node:process";
-import { ENTER, LEAVE, type Size } from "../view/text.ts";
+import { ENTER, LEAVE, USUAL_SIZE, type Size } from "../view/text.ts";
 import { onSignals, signalCode, type ExitRequest } from "./signals.ts";
 
 const CTRL_C = "\u0003";
@@ -12,7 +12,6 @@ const CTRL_Z = "\u001a";
 const ESCAPE = "\u001b";
 /** Several may come at once. An arrow begins with an escape as well; the key itself comes alone. */
 const KEYS = new RegExp(`${ESCAPE}\\[[\\d;]*[A-Za-z~]|[^]`, "gu");
-const USUAL: Size = { columns: 80, rows: 24 };
 
 export class LiveTerminal {
   readonly #write: (text: string) => void;
@@ -62,7 +61,7 @@ export class LiveTerminal {
 
   get size(): Size {
     const [columns, rows] = process.stdout.getWindowSize();
-    return columns > 0 && rows > 0 ? { columns, rows } : USUAL;
+    return columns > 0 && rows > 0 ? { columns, rows } : USUAL_SIZE;
   }
 
   readonly #enter = (): void => {

@@ -5,12 +5,10 @@ import { logStream } from "./log_stream.ts";
 import process from "node:process";
 import { progressLine, type WorkProgress } from "../view/progress.ts";
 import { ansi, plain } from "../view/style.ts";
-import { truncatePainted } from "../view/text.ts";
+import { truncatePainted, USUAL_SIZE } from "../view/text.ts";
 
 const REDRAW_MS = 250;
 const PLAIN_EVERY_MS = 10_000;
-/** Of a terminal that does not tell. */
-const USUAL_COLUMNS = 80;
 export const ERASE_LINE = "\r\u001b[2K";
 
 export class ProgressLine {
@@ -31,7 +29,7 @@ export class ProgressLine {
 
   #show(progress: WorkProgress): void {
     const paint = this.#color && this.#live ? ansi : plain;
-    const columns = this.#live ? process.stderr.columns || USUAL_COLUMNS : null;
+    const columns = this.#live ? process.stderr.columns || USUAL_SIZE.columns : null;
     const line = progressLine(progress, columns, paint);
     this.erase();
     // A line that wraps could not be erased again.

@@ -16,13 +16,13 @@ export interface QuickGrammar extends Omit<Grammar, "meta"> {
 
 export function quickWords(grammar: QuickGrammar, words: readonly string[]): ParsedLine | null {
   const { rest } = grammar;
-  const line: ParsedLine = { args: {}, lists: {}, rest: [], behind_dashes: false, given: new Map() };
+  const line: ParsedLine = { args: {}, lists: {}, rest: [], before_dashes: null, given: new Map() };
   for (let at = 0; at < words.length; at++) {
     const word = words[at] ?? "";
     const is_word = !word.startsWith("-") || word === "-";
     if (word === "--" || (is_word && rest === "command")) {
+      if (!is_word) line.before_dashes = line.rest.length;
       line.rest.push(...words.slice(is_word ? at : at + 1));
-      line.behind_dashes = !is_word;
       break;
     }
     if (is_word && rest === "handler") return null;

@@ -10,7 +10,7 @@ import process from "node:process";
 import { once } from "../core/once.ts";
 import type { EventFields, EventName, Level, Report } from "../core/report.ts";
 import { jsonLine } from "../view/json.ts";
-import { visible, wrap } from "../view/text.ts";
+import { outputLine, wrap } from "../view/text.ts";
 import { readable } from "../view/time.ts";
 import type { COLOR_CHOICES, LOG_FORMAT_FLAG } from "./flags.ts";
 import { isDiscarded, isTerminal, wantsColor, type Io } from "./io.ts";
@@ -105,7 +105,7 @@ function lineReporter(line: (entry: LogObject) => string): ConsolaReporter {
 }
 
 function plainLine({ date, type, args }: LogObject): string {
-  return `${date.toISOString()} ${type.padEnd(5)} ${visible(args.join(" "))}\n`;
+  return `${date.toISOString()} ${type.padEnd(5)} ${outputLine(args.join(" "))}\n`;
 }
 
 /** Also where consola believes that nobody looks, as in CI. */
@@ -126,7 +126,7 @@ async function terminalReporter(color: boolean): Promise<ConsolaReporter> {
   return {
     log: (entry, context) => {
       const width = Math.max(NARROWEST, (process.stderr.columns || Number.POSITIVE_INFINITY) - MARGIN);
-      const text = wrap(visible(entry.args.join(" ")), width).join("\n  ");
+      const text = wrap(outputLine(entry.args.join(" ")), width).join("\n  ");
       const args = [color ? unstyled(text) : text];
       // A badge would put empty lines around each warning.
       for (const reporter of reporters) reporter.log({ ...entry, args, badge: false }, context);

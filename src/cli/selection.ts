@@ -36,7 +36,8 @@ export function selectionOf(
 ): Selection {
   const by_flag = task !== undefined || queue !== undefined || statuses.length > 0;
   if (words.length > 0) {
-    if (by_flag) throw new LeaseError("usage", `${verb} takes ids, or flags that select jobs, not both`);
+    if (by_flag)
+      throw new LeaseError("usage", `${verb.replace(/ .*/, "")} takes ids, or flags that select jobs, not both`);
     return { ids: idsOf(words, verb.replace(/ .*/, "")) };
   }
   if (!by_flag) throw new LeaseError("usage", `${verb} what? Name ids (7 9-12), --task or --queue`);
@@ -60,6 +61,20 @@ export function noSuchJobs(ids: readonly number[]): string[] {
     else gaps.push([id, id]);
   }
   return gaps.map(([from, to]) => (from === to ? `there is no job ${from}` : `there are no jobs ${from}-${to}`));
+}
+
+/** What became of a job that should be cancelled, or run again, and why where nothing did. */
+export function cancelText({ id, status, state }: CancelAnswer): string {
+  if (status === "unknown") return `there is no job ${id}`;
+  if (status !== "finished") return `job ${id} ${status}`;
+  return `job ${id} is ${state} already: there is nothing to cancel`;
+}
+
+export function retryText({ id, status, state }: RetryAnswer): string {
+  if (status === "unknown") return `there is no job ${id}`;
+  if (status === "key_taken") return `job ${id} can't run again while another job with its key is live`;
+  if (status === "not_finished") return `job ${id} is ${state}: only finished jobs can be retried`;
+  return `job ${id} ${status}`;
 }
 
 interface Context {
@@ -188,6 +203,16 @@ async function untilEnded(store: Store, ids: readonly number[], tell: (job: Job)
   }
 }
 
+/** As a worker's -q takes them: several with commas between too, because none has one in its name. */
+function queuesNamed(verb: string, words: readonly string[]): string[] {
+  const queues = [...new Set(words.flatMap((word) => word.split(",")))];
+  if (queues.length === 0) throw new LeaseError("usage", `${verb} which queue? Name one`);
+  for (const queue of queues) checkName("queue", queue);
+  if (queues.includes("*"))
+    throw new LeaseError("usage", `${verb} takes no *: name each queue; lease inspect queues lists them`);
+  return queues;
+}
+
 /** Pause and resume: the same to the queues that are named, in two directions. */
 export function pauseOrResume(verb: "pause" | "resume", description: string, example: string) {
   return command({
@@ -198,14 +223,13 @@ export function pauseOrResume(verb: "pause" | "resume", description: string, exa
     operand_values: { completer: "queues" },
     examples: [[`lease ${verb} mail`, example]],
     run: async ({ args, rest, io }) => {
-      if (rest.length === 0) throw new LeaseError("usage", `${verb} which queue? Name one`);
-      for (const queue of rest) checkName("queue", queue);
+      const queues = queuesNamed(verb, rest);
       return withStore(args, io, { create: false }, async ({ store }) => {
-        for (const remark of await queueRemarks(store, rest)) {
+        for (const remark of await queueRemarks(store, queues)) {
           if (remark !== null) io.stderr(`lease: ${visible(remark)}\n`);
         }
-        await store.setPaused(rest, verb === "pause");
-        for (const queue of rest) io.stdout(`${visible(queue)} ${verb}d\n`);
+        await store.setPaused(queues, verb === "pause");
+        for (const queue of queues) io.stdout(`${visible(queue)} ${verb}d\n`);
         return 0;
       });
     },

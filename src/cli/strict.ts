@@ -32,8 +32,8 @@ export interface ParsedLine {
   /** Values of repeatable flags. */
   lists: Record<string, string[]>;
   rest: string[];
-  /** The words of `rest` stand behind `--`. */
-  behind_dashes: boolean;
+  /** How many words of `rest` stand before `--`; null: there is none. */
+  before_dashes: number | null;
   /** The flags that were on the line, each as it was written there. */
   given: Map<string, string>;
 }
@@ -98,7 +98,7 @@ export function parseLine(grammar: Grammar, raw: readonly string[]): ParsedLine 
 /** The same, of any line. */
 export function strictLine(grammar: Grammar, raw: readonly string[]): ParsedLine {
   const { meta, flags, rest } = grammar;
-  const line: ParsedLine = { args: {}, lists: {}, rest: [], behind_dashes: false, given: new Map() };
+  const line: ParsedLine = { args: {}, lists: {}, rest: [], before_dashes: null, given: new Map() };
   const spellings = spell(flags);
   /** How many flags of the same word, a group, have been looked at. */
   let [word_index, in_word] = [-1, 0];
@@ -112,8 +112,8 @@ export function strictLine(grammar: Grammar, raw: readonly string[]): ParsedLine
       const words = last ? raw.slice(token.index + (token.kind === "positional" ? 0 : 1)) : [token.value];
       if (rest === "handler" && token.kind === "positional") refuse(strayWord(grammar, token.value, raw));
       if (rest === "none" && words.length > 0) refuse(`${meta.name} takes no words, and got ${told(words[0])}`);
+      if (token.kind === "option-terminator") line.before_dashes = line.rest.length;
       line.rest.push(...words);
-      line.behind_dashes ||= token.kind === "option-terminator";
       if (last) break;
     }
   }

@@ -4,7 +4,7 @@
  */
 
 import type { LeaseError } from "../core/errors.ts";
-import { shownState, type Job } from "../core/job.ts";
+import { shownState, type Job, type StateName } from "../core/job.ts";
 import type { Store } from "../store/store.ts";
 import { signalCode } from "./signals.ts";
 
@@ -83,17 +83,27 @@ export async function whyWaiting(store: Store, job: Job): Promise<Waiting> {
   return { text, stands_still: surroundings.standsStill(job) };
 }
 
-/** After a moment, and once. The returned function ends it; `waits` tells in which states the job is not about to run. */
+/** Of a job that this process takes itself as soon as it may: no worker is waited for, only a limit or a need. */
+export async function whyNotHere(store: Store, job: Job): Promise<Pick<Waiting, "text">> {
+  if (job.state.name !== "pending") return whyWaiting(store, job);
+  const { boundsAround } = await import("../lookup/bounds.ts");
+  const reason = (await boundsAround(store, [job], [], await store.now()))(job, []);
+  return { text: reason === null ? null : `job ${job.id} is pending: ${reason}` };
+}
+
+const WAITING: ReadonlySet<StateName> = new Set(["blocked", "scheduled", "pending"]);
+
+/** After a moment, and once. The returned function ends it. */
 export function tellWhyWaiting(
   store: Store,
   id: number,
-  waits: readonly Job["state"]["name"][],
   tell: (text: string) => void,
+  why: (store: Store, job: Job) => Promise<Pick<Waiting, "text">> = whyWaiting,
 ): () => void {
   const look = async () => {
     const [job] = await store.jobs([id]);
-    if (!job || !waits.includes(job.state.name)) return;
-    const { text } = await whyWaiting(store, job);
+    if (!job || !WAITING.has(job.state.name)) return;
+    const { text } = await why(store, job);
     if (text !== null) tell(text);
   };
   // A store that can't be read is somebody else's to report.

@@ -3,7 +3,7 @@
 import { GRACE, TEXT } from "../core/values.ts";
 import { command } from "../cli/command.ts";
 import { JSON_FLAG, statesFlag, valueFlag } from "../cli/flags.ts";
-import { changeJobs, SELECTION_FLAGS } from "../cli/selection.ts";
+import { cancelText, changeJobs, SELECTION_FLAGS } from "../cli/selection.ts";
 
 const CANCELLABLE = ["blocked", "scheduled", "retrying", "pending", "running"] as const;
 
@@ -48,6 +48,6 @@ export default command({
       },
       done: ["cancelled", "cancelling"],
       ...(context.args.wait ? { awaited: "cancelling" as const } : {}),
-      complaint: ({ id, state }) => `job ${id} is ${state} already: there is nothing to cancel`,
+      complaint: cancelText,
     }),
 });

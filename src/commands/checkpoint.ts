@@ -22,8 +22,8 @@ export default command({
   run: async ({ args, rest, io }) => {
     const own = ownJob(io.env);
     const { id, token } = own;
-    const text = rest[0] === "-" ? new TextDecoder().decode(await readStdin(CHECKPOINT_LIMIT_BYTES)) : rest[0];
     if (rest.length > 1) throw new LeaseError("usage", "checkpoint takes one text: quote it");
+    const text = rest[0] === "-" ? await textOfStdin() : rest[0];
     if (text !== undefined) checkCheckpoint(text);
     return withStore(args, io, { create: false }, async ({ store }) => {
       await refuseOtherLife(store, own);
@@ -39,3 +39,8 @@ export default command({
     });
   },
 });
+
+/** Without the end of its last line, as `$(…)` has it: the next attempt compares it with what it knows. */
+async function textOfStdin(): Promise<string> {
+  return new TextDecoder().decode(await readStdin(CHECKPOINT_LIMIT_BYTES)).replace(/\r?\n$/, "");
+}

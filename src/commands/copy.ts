@@ -46,7 +46,22 @@ export default command({
   },
 });
 
+/** What people have a word for; the rest goes along with these. */
+const ONE_OF: Partial<Record<keyof Copied["counts"], string>> = {
+  jobs: "job",
+  inputs: "input",
+  attempts: "attempt",
+  checkpoints: "checkpoint",
+  logs: "log",
+  dependencies: "dependency",
+  limits: "limit",
+  schedules: "schedule",
+};
+
 function told(counts: Copied["counts"]): string {
-  const parts = Object.entries(counts).filter(([, count]) => count > 0);
-  return parts.length === 0 ? "nothing" : parts.map(([kind, count]) => `${count} ${kind}`).join(", ");
+  const parts = (Object.keys(counts) as (keyof typeof counts)[]).flatMap((kind) => {
+    const [count, one] = [counts[kind], ONE_OF[kind]];
+    return count === 0 || one === undefined ? [] : [`${count} ${count === 1 ? one : kind}`];
+  });
+  return parts.length === 0 ? "nothing" : parts.join(", ");
 }

@@ -14,6 +14,7 @@ import { checkName } from "../core/check_job.ts";
 import { errorText, LeaseError } from "../core/errors.ts";
 import { draftJob } from "../core/draft.ts";
 import { JOB_FIELDS } from "../core/job_fields.ts";
+import { scalingOf } from "../core/scaling.ts";
 import { ALERTS, ENV, readValue, type AlertRules } from "../core/values.ts";
 import { alerts } from "../lookup/alerts.ts";
 import { auditFindings } from "../lookup/audit.ts";
@@ -26,7 +27,7 @@ import { diagnosisJson, diagnosisText, isHealthy, type EffectiveSetting } from "
 import { jsonLine } from "../view/json.ts";
 import { visible } from "../view/text.ts";
 import { command, type AnyCommand, type Commands } from "../cli/command.ts";
-import { COLOR_CHOICES, JSON_FLAG, valueFlag } from "../cli/flags.ts";
+import { COLOR_CHOICES, flagName, JSON_FLAG, valueFlag } from "../cli/flags.ts";
 import { isTerminal, screenOf, storeGrants, withStore, type Io } from "../cli/io.ts";
 import { ERASE_LINE } from "../cli/progress.ts";
 import { fillIn, loadConfig, nameOrigin, readFlag, type Origins } from "../cli/settings.ts";
@@ -256,7 +257,9 @@ function refusedSettings(of: AnyCommand, line: ParsedLine, origins: Origins, env
     }
   }
   // Only where each of them could be read do the rules between them mean anything.
-  if (problems.length === 0 && origins.size > 0) attempt(() => calibrate(timesOf(of, read)));
+  if (problems.length > 0 || origins.size === 0) return problems;
+  attempt(() => calibrate(timesOf(of, read)));
+  if (of.meta.name === "worker") attempt(() => scalingOf(read, (option) => `--${flagName(option)}`));
   return problems;
 }
 
@@ -264,8 +267,8 @@ function takeAlong(text: string, env: Env): void {
   JOB_FIELDS.env.set(draftJob("/"), readValue(ENV, text, "--env"), "--env", { ...NOTHING_ELSE, env });
 }
 
-function timesOf({ meta }: AnyCommand, { lease, interval, every, grace }: Readonly<Record<string, unknown>>) {
-  const time = (value: unknown) => (typeof value === "number" ? value : null);
-  if (meta.name === "watchdog") return { sweep_every_ms: time(every), sweep_grace_ms: time(grace) };
-  return { lease_ms: time(lease), interval_ms: time(interval) };
+function timesOf({ meta }: AnyCommand, read: Readonly<Record<string, unknown>>) {
+  const time = (name: string) => (typeof read[name] === "number" ? read[name] : null);
+  if (meta.name === "watchdog") return { sweep_every_ms: time("every"), sweep_grace_ms: time("grace") };
+  return { lease_ms: time("lease"), interval_ms: time("interval"), extension_ms: time("extension") };
 }

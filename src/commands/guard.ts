@@ -33,7 +33,7 @@ export default command({
       await refuseWithoutLease(store, id, token);
       const run = await inheritRun(rest);
       let lost: LeaseError | null = null;
-      const release = onSignals(["SIGTERM", "SIGINT"], (signal) => run.kill(signal));
+      const release = onSignals(["SIGTERM", "SIGINT", "SIGHUP"], (signal) => run.kill(signal));
       const code = await repeat(store, run.exit_code, PACE, async () => {
         // A store in trouble takes no lease away.
         await refuseWithoutLease(store, id, token).catch((error) => {

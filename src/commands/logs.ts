@@ -17,7 +17,6 @@ import { exitCodeOf, repeat, tellWhyWaiting, whyWaiting } from "../cli/waiting.t
 const PACE = { every_ms: 500, pause_ms: 0 } as const;
 /** Ctrl-C just ends it: there is nothing to put in order. */
 const NEVER = new Promise<never>(() => {});
-const WAITING = ["blocked", "scheduled", "pending"] as const;
 const MOST_LOGS = 1_000;
 
 export default command({
@@ -132,7 +131,7 @@ class JobLog {
   }
 
   tellWhyWaiting(): () => void {
-    return tellWhyWaiting(this.#store, this.#job.id, WAITING, (line) => this.#say(line));
+    return tellWhyWaiting(this.#store, this.#job.id, (line) => this.#say(line));
   }
 
   /** True when nothing more can come. */

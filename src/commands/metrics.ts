@@ -1,8 +1,8 @@
 /** `lease metrics`: what Prometheus wants to know about the store, once or whenever it asks. */
 
-import { renameSync, writeFileSync } from "node:fs";
+import { renameSync, rmSync, writeFileSync } from "node:fs";
 import { Registry } from "prom-client";
-import { LeaseError } from "../core/errors.ts";
+import { errorText, LeaseError } from "../core/errors.ts";
 import { ADDRESS, FILE } from "../core/values.ts";
 import { fenceInForce } from "../lookup/checkup.ts";
 import { serveMetrics } from "../observe/metrics/serve.ts";
@@ -66,6 +66,16 @@ function replaceFile(path: string, text: string): void {
     writeFileSync(next, text, { mode: 0o644 });
     renameSync(next, path);
   } catch (error) {
-    throw new LeaseError("usage", `can't write ${path}: ${(error as Error).message}`);
+    rmSync(next, { force: true });
+    const why = PROBLEMS[(error as NodeJS.ErrnoException).code ?? ""] ?? errorText(error);
+    throw new LeaseError("usage", `--output ${path} can't be written: ${why}`);
   }
 }
+
+const PROBLEMS: Readonly<Record<string, string>> = {
+  ENOENT: "there is no such folder",
+  ENOTDIR: "there is no such folder",
+  EACCES: "its folder is not yours to write",
+  EISDIR: "it is a folder",
+  ENOSPC: "the disk is full",
+};

@@ -3,7 +3,7 @@
 import { doomedBy } from "../core/job.ts";
 import { command } from "../cli/command.ts";
 import { JSON_FLAG, statesFlag } from "../cli/flags.ts";
-import { changeJobs, SELECTION_FLAGS } from "../cli/selection.ts";
+import { changeJobs, retryText, SELECTION_FLAGS } from "../cli/selection.ts";
 import { FINISHED_STATES } from "../lookup/selected.ts";
 import type { JobOutline } from "../store/queries.ts";
 
@@ -40,10 +40,7 @@ export default command({
       fits: pipelines(),
       change: (store, ids) => store.retry(ids),
       done: ["pending", "blocked"],
-      complaint: ({ id, status, state }) =>
-        status === "key_taken"
-          ? `job ${id} can't run again while another job with its key is live`
-          : `job ${id} is ${state}: only finished jobs can be retried`,
+      complaint: retryText,
     }),
 });
 

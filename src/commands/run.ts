@@ -24,7 +24,7 @@ import { JOB_FLAGS, JOB_LISTS } from "../cli/job_flags.ts";
 import { JobOutput } from "../cli/job_output.ts";
 import { newJob } from "../cli/new_job.ts";
 import { onSignals, signalCode } from "../cli/signals.ts";
-import { exitCodeOf, tellWhyWaiting } from "../cli/waiting.ts";
+import { exitCodeOf, tellWhyWaiting, whyNotHere, whyWaiting } from "../cli/waiting.ts";
 
 /** Whoever says one of these thinks of a job that fails, not only of one that is lost. */
 const RETRY_FLAGS = ["retries", "backoff", "fatal_exit"] as const;
@@ -127,9 +127,8 @@ export default command({
         taken = id !== null;
         if (id === null) return leave(signals, abandon, report);
         signals.tell((signal) => stop(signal, foreground, output, key));
-        const waits: Job["state"]["name"][] = ["blocked", "scheduled"];
-        if (args.remote) waits.push("pending");
-        const told = tellWhyWaiting(store, id, waits, (text) => report("info", text));
+        const why = args.remote ? whyWaiting : whyNotHere;
+        const told = tellWhyWaiting(store, id, (text) => report("info", text), why);
         const end = await foreground.follow(id).finally(told);
         await Promise.race([output.flushed(), ...(signals.first === null ? [] : [sleep(LAST_WORDS_MS)])]);
         if (output.error !== null) throw output.error;

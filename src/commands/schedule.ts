@@ -9,7 +9,7 @@ import { newSchedule } from "../recovery/new_schedule.ts";
 import { firstTime, timesAhead, timesOf } from "../recovery/schedule_times.ts";
 import type { Store } from "../store/store.ts";
 import { command } from "../cli/command.ts";
-import { flagName, JSON_FLAG, section, valueFlag, type FlagDef, type FlagsDef } from "../cli/flags.ts";
+import { flagName, JSON_FLAG, section, SHARED_FLAGS, valueFlag, type FlagDef, type FlagsDef } from "../cli/flags.ts";
 import { screenOf, withStore } from "../cli/io.ts";
 import { JOB_FLAGS, JOB_LISTS } from "../cli/job_flags.ts";
 import { newJob } from "../cli/new_job.ts";
@@ -87,15 +87,15 @@ export default command({
     ["1", "there is no such schedule"],
     ["125", "the store could not be used"],
   ],
-  run: async ({ args, lists, rest, given, io }) => {
-    const [name, ...words] = rest;
-    const actions = ACTIONS.filter((action) => args[action]);
+  run: async ({ args, lists, rest, before_dashes, given, io }) => {
+    const { name, words } = namedIn(rest, before_dashes);
+    const action = oneAction(ACTIONS.filter((flag) => args[flag]));
     const says_when = args.cron !== undefined || args.every !== undefined;
     if (name !== undefined) checkName("schedule", name);
-    else if (says_when || actions.length > 0) throw new LeaseError("usage", "which schedule? Name it first");
+    else if (says_when || action !== null || words.length > 0)
+      throw new LeaseError("usage", "which schedule? Name it first");
     if (name !== undefined && says_when) {
-      if (actions.length > 0)
-        throw new LeaseError("usage", `--${actions[0]} is for one that is there: leave out the rest`);
+      if (action !== null) throw new LeaseError("usage", `--${action} is for one that is there: leave out the rest`);
       // Its jobs are no part of what was going on when it was set.
       const { TRACEPARENT: _context, ...env } = io.env;
       const asked = await newJob(args, lists, words, { ...io, env });
@@ -108,11 +108,12 @@ export default command({
         return show(store, name, args.json, (text) => io.stdout(text), screenOf(args.color, io, await store.now()));
       });
     }
-    if (words.length > 0) throw new LeaseError("usage", "when? Say it with --cron '0 3 * * *' or --every 10m");
+    if (words.length > 0) throw new LeaseError("usage", `when? ${WHEN}`);
+    refuseUnheard([...given.keys()], action);
     return withStore(args, io, { create: false }, async ({ store }) => {
       const print = (text: string) => io.stdout(text);
       const screen = screenOf(args.color, io, await store.now());
-      if (name !== undefined && actions[0] !== undefined) return act(store, name, actions[0], print);
+      if (name !== undefined && action !== null) return act(store, name, action, print);
       if (name !== undefined) return show(store, name, args.json, print, screen);
       const all = await store.schedules();
       if (args.json) for (const one of all) print(jsonLine(scheduleJson(one, await aheadOf(one, screen.now_ms))));
@@ -121,6 +122,33 @@ export default command({
     });
   },
 });
+
+type Action = (typeof ACTIONS)[number];
+
+const WHEN = "Say it with --cron '0 3 * * *' or --every 10m";
+
+/** What stands behind `--` is the command alone: the first word of that is no name. */
+function namedIn(words: readonly string[], before_dashes: number | null) {
+  const [name, extra] = before_dashes === null ? words : words.slice(0, before_dashes);
+  if (before_dashes !== null && extra !== undefined)
+    throw new LeaseError("usage", `schedule takes one name, and got ${extra} as well; the command goes behind --`);
+  return name === undefined ? { name, words } : { name, words: words.slice(1) };
+}
+
+function oneAction([action, other]: readonly Action[]): Action | null {
+  if (other === undefined) return action ?? null;
+  throw new LeaseError("usage", `--${action} and --${other} can't both be: give one of them`);
+}
+
+/** Nothing that is said is passed over: without a time nothing is set, and an action takes nothing else. */
+function refuseUnheard(given: readonly string[], action: Action | null): void {
+  const heard = new Set<string>([...Object.keys(SHARED_FLAGS), "json", action ?? ""]);
+  const key = given.find((name) => !heard.has(name));
+  if (key === undefined) return;
+  const flag = key === "shell" ? "-c" : `--${flagName(key)}`;
+  if (action !== null) throw new LeaseError("usage", `${flag} does not go with --${action}: leave out one of them`);
+  throw new LeaseError("usage", `${flag} needs a time as well: a schedule is set as a whole. ${WHEN}`);
+}
 
 async function find(store: Store, name: string): Promise<Schedule> {
   const found = (await store.schedules()).find((schedule) => schedule.name === name);
@@ -146,7 +174,7 @@ async function show(
   return 0;
 }
 
-async function act(store: Store, name: string, action: (typeof ACTIONS)[number], print: (text: string) => void) {
+async function act(store: Store, name: string, action: Action, print: (text: string) => void) {
   const schedule = await find(store, name);
   const now_ms = await store.now();
   if (action === "remove") await store.dropSchedule(name);

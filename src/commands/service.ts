@@ -51,8 +51,8 @@ export default command({
     "The worker tells systemd when it is ready and what it does (systemctl status), and proves every twenty seconds that " +
       "it is not frozen. The store, the settings file and PATH are those that hold where you ask, and are written down.",
   ],
-  run: async ({ args, rest, behind_dashes, commands, io }) => {
-    if (rest.length > 0 && !behind_dashes) {
+  run: async ({ args, rest, before_dashes, commands, io }) => {
+    if (rest.length > 0 && before_dashes !== 0) {
       throw new LeaseError("usage", `service takes the worker's flags behind --: lease service -- -q ${rest[0]}`);
     }
     if (args.as !== undefined && !args.system)

@@ -14,6 +14,7 @@ import { workerState } from "../view/workers.ts";
 import { command } from "../cli/command.ts";
 import { screenOf, withStore, type Io } from "../cli/io.ts";
 import { LiveTerminal } from "../cli/live_terminal.ts";
+import { cancelText, retryText } from "../cli/selection.ts";
 import { ExitRequest } from "../cli/signals.ts";
 import { repeat } from "../cli/waiting.ts";
 
@@ -276,10 +277,13 @@ class Top {
     return {
       "\r": follow,
       l: follow,
-      c: () => this.#ask(`cancel job ${id}?`, async () => `job ${id} ${(await store.cancel([id], null))[0]?.status}`),
+      c: () =>
+        isFinished(job.state)
+          ? void (this.#message = `job ${id} has ended: there is nothing to cancel`)
+          : this.#ask(`cancel job ${id}?`, async () => (await store.cancel([id], null)).map(cancelText).join()),
       r: () =>
         isFinished(job.state)
-          ? this.#ask(`run job ${id} again?`, async () => `job ${id} ${(await store.retry([id]))[0]?.status}`)
+          ? this.#ask(`run job ${id} again?`, async () => (await store.retry([id])).map(retryText).join())
           : void (this.#message = `job ${id} has not ended: there is nothing to run again`),
       p: () =>
         this.#do(async () => {

@@ -12,7 +12,7 @@ import { NO_FACTS, reasonOf } from "../view/reason.ts";
 import { commandText, visible } from "../view/text.ts";
 import { command } from "../cli/command.ts";
 import { JSON_FLAG, valueFlag } from "../cli/flags.ts";
-import { wantsColor, withStore, type Io } from "../cli/io.ts";
+import { isTerminal, wantsColor, withStore, type Io } from "../cli/io.ts";
 import { exitCodeOf, repeat, whyWaiting } from "../cli/waiting.ts";
 import { SELECTION_FLAGS, selectionOf } from "../cli/selection.ts";
 import { FINISHED_STATES, idPages, nothingMatched } from "../lookup/selected.ts";
@@ -55,7 +55,7 @@ export default command({
     const { timeout: timeout_ms = null } = args;
     return withStore(args, io, { create: false }, async ({ store }) => {
       await mustBeThere(store, only);
-      const line = new ProgressLine(wantsColor(args.color, io));
+      const line = new ProgressLine(wantsColor(args.color, { env: io.env, is_tty: isTerminal(2) }));
       const say = (text: string) => {
         line.erase();
         io.stderr(`lease: ${visible(text)}\n`);

@@ -1,5 +1,6 @@
 /** `lease worker`: runs jobs until it is stopped, or until there is nothing left. */
 
+import { statSync } from "node:fs";
 import { calibrate, DEFAULT_KILL_GRACE_MS } from "../core/calibration.ts";
 import { every } from "../core/clock.ts";
 import { formatDuration } from "../core/duration.ts";
@@ -112,8 +113,8 @@ export default command({
   exit_codes: [
     ["0", "stopped, or nothing left to do"],
     ["1", "with --once, --until-empty or --max-jobs: a job it ran failed"],
+    ["128+n", "with one of these: signal n ended it while there was work left"],
     ["125", "the store could not be used"],
-    ["128+n", "the same: signal n ended it while there was work left"],
   ],
   run: async ({ args, lists, rest, io }) => {
     const { grace = DEFAULT_KILL_GRACE_MS, drain: drain_ms = 30_000 } = args;
@@ -121,7 +122,7 @@ export default command({
     const [times, scaling, have] = [timesOf(args), scalingOf(args, spelt), haveOf(lists.have, "--have")];
     const max_jobs = args.once ? 1 : (args.max_jobs ?? null);
     const queues = queuesOf(lists.queue);
-    if (args.log_dir !== undefined) checkLogFolder(args.log_dir);
+    if (args.log_dir !== undefined) checkLogDir(args.log_dir);
     const ends = args.once || args.until_empty || max_jobs !== null;
     const handler = findHandler(rest, io.env);
     return withStore(args, io, { create: true }, async ({ store, store_url }) => {
@@ -201,6 +202,13 @@ function queuesOf(given: readonly string[]): string[] | null {
   const queues = given.flatMap((names) => names.split(","));
   for (const queue of queues) checkName("queue", queue);
   return queues.includes("*") ? null : queues.length === 0 ? [DEFAULT_QUEUE] : queues;
+}
+
+/** One that is none at all is a slip; what else may be wrong with it may be over when a job comes. */
+function checkLogDir(folder: string): void {
+  if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() === false)
+    throw new LeaseError("usage", `--log-dir ${folder} is not a folder: name one, or a new name`);
+  checkLogFolder(folder);
 }
 
 const OFTEN_MS = 1_000;

@@ -31,7 +31,8 @@ type Word =
   | { type: "log"; words: readonly unknown[] }
   | { type: "checkpoint"; note: number; value: unknown }
   | { type: "done"; value: unknown }
-  | { type: "failed"; error: SentError };
+  | { type: "failed"; error: SentError }
+  | { type: "left"; how: string };
 
 /** What runs in the thread: sent there as text, so it uses nothing from around it. */
 function thread(): void {
@@ -87,30 +88,63 @@ function thread(): void {
   });
 }
 
+/** Runs there too: who leaves a thread says nothing by itself, and the job would wait for its lease to run out. */
+function tellLeaving(): void {
+  const scope = globalThis as unknown as Record<"process" | "Deno", unknown> & { postMessage(word: Word): void };
+  const say = scope.postMessage.bind(scope);
+  const { process, Deno } = scope;
+  for (const [of, verb, how] of [
+    [process, "exit", "process.exit"],
+    [Deno, "exit", "Deno.exit"],
+    [scope, "close", "close"],
+  ] as const) {
+    const ways = of as Record<string, unknown> | undefined;
+    const leave = ways?.[verb];
+    if (ways === undefined || typeof leave !== "function") continue;
+    ways[verb] = (code?: unknown) => {
+      say({ type: "left", how: `${how}(${code === undefined ? "" : String(code)})` });
+      leave.call(ways, code);
+    };
+  }
+}
+
 interface Thread {
   post(order: Order): void;
   /** Who hears what it says, and what goes wrong with it. */
-  hear: (word: Word) => void;
+  hear: (word: Exclude<Word, { type: "left" }>) => void;
   broke: (error: Error) => void;
+  /** It runs nothing any more, whoever ended it. */
+  over: boolean;
   end(): void;
 }
 
 function startThread(): Thread {
-  const source = URL.createObjectURL(new Blob([`(${thread.toString()})();`], { type: "application/javascript" }));
+  const text = `(${tellLeaving.toString()})();(${thread.toString()})();`;
+  const source = URL.createObjectURL(new Blob([text], { type: "application/javascript" }));
   const worker = new Worker(source, { type: "module" });
   const made: Thread = {
     post: worker.postMessage.bind(worker) as (order: Order) => void,
     hear: () => {},
     broke: () => {},
+    over: false,
     end: () => {
+      made.over = true;
       worker.terminate();
       URL.revokeObjectURL(source);
     },
   };
-  worker.addEventListener("message", (event) => made.hear((event as MessageEvent<Word>).data));
+  const broke = (why: string) => {
+    made.end();
+    made.broke(new Error(`its thread ended: ${why}`));
+  };
+  worker.addEventListener("message", (event) => {
+    const word = (event as MessageEvent<Word>).data;
+    if (word.type === "left") broke(`the handler called ${word.how}`);
+    else made.hear(word);
+  });
   worker.addEventListener("error", (event) => {
     event.preventDefault?.();
-    made.broke(new Error(`its thread ended: ${(event as ErrorEvent).message}`));
+    broke((event as ErrorEvent).message);
   });
   // A thread that waits for jobs must not keep the program alive.
   (worker as unknown as { unref?: () => void }).unref?.();
@@ -146,7 +180,7 @@ export class Isolate {
 
   async #run(url: URL, tools: HandlerTools): Promise<unknown> {
     const { lease, signal } = tools;
-    const taken = this.#free.pop() ?? startThread();
+    const taken = this.#takeFree() ?? startThread();
     this.#busy.set(tools, taken);
     const abort = () => {
       const { cause, message } = signal.reason as Error;
@@ -174,9 +208,16 @@ export class Isolate {
     }
   }
 
+  /** What a handler left behind in one may have ended it while it waited. */
+  #takeFree(): Thread | undefined {
+    let waiting = this.#free.pop();
+    while (waiting?.over) waiting = this.#free.pop();
+    return waiting;
+  }
+
   async #heard(
     from: Thread,
-    word: Word,
+    word: Exclude<Word, { type: "left" }>,
     tools: HandlerTools,
     end: { resolve(v: unknown): void; reject(e: Error): void },
   ) {

@@ -25,18 +25,21 @@ type Read<T extends Values> = { [K in keyof T]?: T[K] extends Value<infer Out> ?
 
 /** Every option that is given, as what it means; an unknown name is refused with the nearest. */
 export function readOptions<T extends Values>(options: object, known: T, also: readonly string[] = []): Read<T> {
-  if (typeof options !== "object" || options === null) {
-    const given = options === null ? "null" : `a ${typeof options}`;
-    throw new LeaseError("usage", `options are an object, { name: value }, and this is ${given}`);
-  }
   const read: Record<string, unknown> = {};
-  for (const [name, given] of Object.entries(options)) {
+  for (const [name, given] of Object.entries(optionsOf(options))) {
     if (given === undefined || also.includes(name)) continue;
     const value = Object.hasOwn(known, name) ? known[name] : undefined;
     if (value === undefined) throw unknownOption(name, [...Object.keys(known), ...also]);
     read[name] = readJson(value, given, name);
   }
   return read as Read<T>;
+}
+
+/** What a program without types may pass instead is refused. */
+export function optionsOf<T extends object>(options: T): T {
+  if (typeof options === "object" && options !== null) return options;
+  const given = options === null ? "null" : options === undefined ? "missing" : `a ${typeof options}`;
+  throw new LeaseError("usage", `options are an object, { name: value }, and this is ${given}`);
 }
 
 function unknownOption(name: string, names: readonly string[]): LeaseError {
@@ -83,6 +86,7 @@ export const WORKER_VALUES = {
   grace: GRACE,
   lease: LEASE,
   interval: DURATION,
+  extension: DURATION,
   beat: choice(BEATS),
   isolate: SWITCH,
 } as const;

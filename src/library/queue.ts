@@ -19,11 +19,11 @@ import { attemptJson, checkpointJson, overviewJson } from "../view/json.ts";
 import { toChanges, type CancelJobs, type JobEdits } from "./changes.ts";
 import { inBatches, givenJob, newJobs } from "./enqueue.ts";
 import { toQueueJob, type JobOptions, type QueueJob, type QueueJobDetail, type Untyped } from "./job.ts";
-import { CANCEL_VALUES, readOptions, WAIT_VALUES } from "./options.ts";
+import { CANCEL_VALUES, optionsOf, readOptions, WAIT_VALUES } from "./options.ts";
 import { logLines, type LogLine, type LogOptions } from "./log_lines.ts";
 import { limitQueue, scheduleJobs, type LimitBound, type QueueLimit, type QueueSchedule } from "./plans.ts";
 import type { ScheduleAction, ScheduleOptions } from "./plans.ts";
-import { idOf, isOne, jobsMeant, statesOf, type JobSelection, type ListOptions } from "./selection.ts";
+import { idOf, isOne, jobsMeant, queuesMeant, statesOf, type JobSelection, type ListOptions } from "./selection.ts";
 import { QueueWorker, type Handler, type WorkerOptions } from "./worker.ts";
 
 /** What a queue stands on; the parts that can be used alone stand on it too. */
@@ -219,7 +219,7 @@ export class Queue implements AsyncDisposable {
 
   /** Jobs, the newest first, with why each is not running. */
   async list(options: ListOptions = {}): Promise<QueueJob[]> {
-    const { status, ...rest } = options;
+    const { status, ...rest } = optionsOf(options);
     const { queue, task, key, since, limit = LIST_LIMIT, sort, reverse = false } = readOptions(rest, LIST_VALUES);
     const states = statesOf(status, SHOWN_STATES);
     const store = this.#store;
@@ -242,12 +242,12 @@ export class Queue implements AsyncDisposable {
 
   /** Paused queues are not acquired from; what runs goes on. */
   async pause(...queues: readonly string[]): Promise<void> {
-    await this.#store.setPaused(queues, true);
+    await this.#store.setPaused(queuesMeant(queues), true);
   }
 
   /** Lets paused queues go on. */
   async resume(...queues: readonly string[]): Promise<void> {
-    await this.#store.setPaused(queues, false);
+    await this.#store.setPaused(queuesMeant(queues), false);
     this.#changed();
   }
 
@@ -269,7 +269,7 @@ export class Queue implements AsyncDisposable {
 
   /** Deletes finished jobs, with all that belongs to them; nothing else ever does. */
   async prune(options: PruneOptions): Promise<{ found: number; deleted: number }> {
-    const { status, ...rest } = options;
+    const { status, ...rest } = optionsOf(options);
     const { older_than, queue, task, dry_run = false } = readOptions(rest, PRUNE_VALUES);
     if ([older_than, queue, task, status].every((given) => given === undefined)) {
       throw new LeaseError("usage", 'prune what? Say older_than: "30d", or status, queue or task');

@@ -1,5 +1,6 @@
 /** Which jobs somebody means, as values. */
 
+import { checkName } from "../core/check_job.ts";
 import { LeaseError } from "../core/errors.ts";
 import type { ShownState } from "../core/job.ts";
 import { choice, NAME, readJson, type Value } from "../core/values.ts";
@@ -14,11 +15,12 @@ export type JobSelection =
 export function idOf(job: number | { id: number }): number {
   const id = typeof job === "number" ? job : job?.id;
   if (Number.isSafeInteger(id) && id > 0) return id;
-  throw new LeaseError("usage", `${JSON.stringify(id) ?? String(id)} is not a job's id`);
+  const given: unknown = id ?? job;
+  throw new LeaseError("usage", `${JSON.stringify(given) ?? String(given)} is not a job's id`);
 }
 
 export function isOne(jobs: JobSelection): jobs is number | { id: number } {
-  return typeof jobs === "number" || (typeof jobs === "object" && "id" in jobs);
+  return typeof jobs === "number" || (typeof jobs === "object" && jobs !== null && "id" in jobs);
 }
 
 /** Never everything by accident. */
@@ -29,6 +31,15 @@ export function jobsMeant(jobs: JobSelection): Selection {
   if (task === undefined && queue === undefined)
     throw new LeaseError("usage", "which jobs? Name ids, a task or a queue");
   return defined({ task, queues: queue === undefined ? undefined : [queue] });
+}
+
+export function queuesMeant(queues: readonly string[]): readonly string[] {
+  if (queues.length === 0) throw new LeaseError("usage", "which queue? Name one");
+  for (const queue of queues) {
+    checkName("queue", queue);
+    if (queue.includes(",") || queue === "*") throw new LeaseError("usage", `${queue} is not one queue: name each`);
+  }
+  return queues;
 }
 
 export function statesOf<const T extends string>(

@@ -60,8 +60,10 @@ export interface WorkerOptions {
   grace?: string;
   /** Silence that counts as hung, for jobs that set none; `"5m"` unless told, `"auto"` learns it. */
   lease?: string;
-  /** At most one extension of a lease per interval; a tenth of the lease unless told. */
+  /** At most one extension of a lease per interval; a tenth of the extension unless told. */
   interval?: string;
+  /** What a beat adds to a lease, at most the lease; all of it unless told. */
+  extension?: string;
   /** What proves work, for jobs that set none: `output` (each line of `log`, and `beat()`) unless told. */
   beat?: "output" | "stdout" | "timer" | "manual";
   /** Run the handler in a thread of its own per slot, which is ended when a job does not stop. */
@@ -196,7 +198,7 @@ export class QueueWorker implements AsyncDisposable {
 type Read = Omit<ReturnType<typeof readOptions<typeof WORKER_VALUES>>, "drain" | "isolate">;
 
 function poolOptions(read: Read, handling: Handling | null, ground: WorkerGround) {
-  const { lease = null, interval = null, queue = [DEFAULT_QUEUE], poll = 1_000, once = false } = read;
+  const { lease = null, interval = null, extension = null, queue = [DEFAULT_QUEUE], poll = 1_000, once = false } = read;
   for (const name of queue) checkName("queue", name);
   const learn = lease === "auto";
   const { store, store_url, clock, random, report, machine_time, changed, due_only = false } = ground;
@@ -215,7 +217,7 @@ function poolOptions(read: Read, handling: Handling | null, ground: WorkerGround
     have: haveOf(read.have ?? [], "have"),
     slots: read.slots ?? 1,
     scaling: scalingOf(read, (option) => option),
-    times: calibrate({ lease_ms: learn ? UNLEARNED_LEASE_MS : lease, interval_ms: interval }),
+    times: calibrate({ lease_ms: learn ? UNLEARNED_LEASE_MS : lease, interval_ms: interval, extension_ms: extension }),
     learn,
     beat: read.beat ?? ("output" as const),
     kill_grace_ms: read.grace === undefined ? DEFAULT_KILL_GRACE_MS : read.grace,

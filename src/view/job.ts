@@ -75,17 +75,8 @@ function lastLines(lines: readonly string[], { paint, width }: Screen): string {
 
 function facts(page: JobPage, screen: Screen): [string, string][] {
   const { job } = page;
-  const settings = changedSettings(job.settings);
-  const rows: [string, string | null][] = [
-    ["queue", queueText(job)],
-    ["task", job.task],
-    ["key", job.key],
-    ["folder", job.cwd],
-    ["environment", environmentText(page)],
-    ["input", job.argv.length > 0 && job.input !== null ? inputText(job.input) : null],
-    ["limits", job.limits.join(", ")],
-    ["needs", needTexts(job.needs).join(", ")],
-    ["settings", settings.join(" · ")],
+  const rows: Fact[] = [
+    ...askedOf(job, page.show_env),
     ["fence", fenceText(page.attempts)],
     ["learned lease", page.learned === null ? null : learnedText(job, page.learned)],
     ["tells of", hookText(job)],
@@ -94,11 +85,36 @@ function facts(page: JobPage, screen: Screen): [string, string][] {
     ["extensions", extensionText(page)],
     ["output", job.result.output],
   ];
-  const shown = rows.filter((row): row is [string, string] => row[1] !== null && row[1] !== "");
-  const safe = shown.map(([label, text]): [string, string] => [label, visible(text)]);
+  const safe = shownFacts(rows);
   // The bar is painted already: making it visible would show its colours as escapes.
   const progress = progressText(job, screen);
   return progress === null ? safe : [...safe, ["progress", progress]];
+}
+
+/** A label, and what is to be told; null or an empty text: nothing. */
+type Fact = [label: string, text: string | null];
+
+/** Those that tell something, safe to print. */
+export function shownFacts(rows: readonly Fact[]): [string, string][] {
+  return rows.flatMap(([label, text]) => (text === null || text === "" ? [] : [[label, visible(text)]]));
+}
+
+type Asked = Pick<Job, "queue" | "priority" | "task" | "key" | "cwd" | "env" | "argv" | "input"> &
+  Pick<Job, "limits" | "needs" | "settings">;
+
+/** What whoever enqueued it said, beside the command; the values of its environment only if `show_env`. */
+export function askedOf(job: Asked, show_env: boolean): Fact[] {
+  return [
+    ["queue", queueText(job)],
+    ["task", job.task],
+    ["key", job.key],
+    ["folder", job.cwd],
+    ["environment", environmentText(job.env, show_env)],
+    ["input", job.argv.length > 0 && job.input !== null ? inputText(job.input) : null],
+    ["limits", job.limits.join(", ")],
+    ["needs", needTexts(job.needs).join(", ")],
+    ["settings", changedSettings(job.settings).join(" · ")],
+  ];
 }
 
 /** Of the newest attempt of which it is known. */
@@ -119,8 +135,8 @@ function extensionText({ attempts }: JobPage): string | null {
   return `${asked}, ${told.filter((text) => text !== "").join(", ")}`;
 }
 
-function environmentText({ job, show_env }: JobPage): string {
-  const variables = Object.entries(job.env);
+function environmentText(env: Job["env"], show_env: boolean): string {
+  const variables = Object.entries(env);
   return variables.map(([name, value]) => (show_env ? `${name}=${quote(value)}` : name)).join(show_env ? " " : ", ");
 }
 
@@ -132,16 +148,16 @@ function learnedText(job: Job, { runs, gap_ms, lease_ms }: Learned): string {
   return `${formatDuration(lease_ms)} from ${seen}, 99 % of whose gaps between beats were up to ${formatDuration(gap_ms)}`;
 }
 
-function queueText(job: Job): string {
+function queueText(job: Pick<Job, "queue" | "priority" | "settings">): string {
   const aged = job.settings.aged === 0 ? "" : ` (${job.settings.aged} by waiting)`;
   const priority = job.priority === 0 ? "" : `, priority ${job.priority}${aged}`;
   return job.queue === DEFAULT_QUEUE && priority === "" ? "" : job.queue + priority;
 }
 
-function moments(job: Job, { now_ms }: Screen): [string, string | null][] {
+function moments(job: Job, { now_ms }: Screen): Fact[] {
   const { state } = job;
   const at = (ms: number): string => `${readable(ms)} (${relative(ms, now_ms)})`;
-  const rows: [string, string | null][] = [["created", at(job.created_at_ms)]];
+  const rows: Fact[] = [["created", at(job.created_at_ms)]];
   if (state.name === "scheduled") rows.push(["due", at(state.run_at_ms)]);
   if (job.started_at_ms !== null) rows.push(["started", at(job.started_at_ms)]);
   if (state.name === "running") {

@@ -125,7 +125,7 @@ export function queueJson({ queue, paused, workers, counts }: QueueSummary) {
   return { queue, paused, workers, ...countStates((state) => counts[state]) };
 }
 
-/** What \`inspect TASK --json\` prints. */
+/** What `inspect TASK --json` prints. */
 export function graphJson({ task, jobs, links, critical }: GraphPage) {
   const path = { critical_path: critical.ids, critical_path_ms: critical.took_ms };
   return { schema: SCHEMA, task, ...path, dependencies: links, jobs: jobs.map((job) => jobJson(job)) };

@@ -67,13 +67,18 @@ export function reasonOf(job: Job, facts: ReasonFacts, now_ms: number): string |
 
 /** What the job itself tells, without the facts around it. */
 export function ownReason({ state, reason, result }: Job): string | null {
-  return reason ?? (state.name === "failed" || state.name === "cancelled" ? result.error : null);
+  const ended = state.name === "failed" || state.name === "cancelled";
+  // That it is cancelled is told already.
+  return reason ?? (ended && result.error !== state.name ? result.error : null);
 }
 
 /** Why it failed, and what it said last where that is not in it: of an exit code alone nobody learns anything. */
 export function failureText({ job, last_line }: { job: Job; last_line: string | null }): string {
-  const error = job.result.error ?? job.result.cause ?? "";
-  return last_line === null || error.includes(last_line) ? error : `${error}: ${last_line}`;
+  const { error: told, cause } = job.result;
+  const error = told ?? cause ?? "";
+  // What it was silent after is in the error; what it said when it was stopped is none of the reasons.
+  const whole = last_line === null || cause === "silent" || error.includes(last_line);
+  return whole ? error : `${error}: ${last_line}`;
 }
 
 function waitsFor(parents: readonly Parent[], now_ms: number): string {

@@ -3,9 +3,10 @@
 import { formatDuration } from "../core/duration.ts";
 import type { StateName } from "../core/job.ts";
 import type { Schedule } from "../core/schedule.ts";
+import { askedOf, shownFacts } from "./job.ts";
 import { paintState, type Screen } from "./style.ts";
 import { renderList, renderPairs, type Column } from "./table.ts";
-import { commandText } from "./text.ts";
+import { commandText, visible } from "./text.ts";
 import { readable, relative, rfc3339 } from "./time.ts";
 
 function whenText({ cron, every_ms, zone }: Pick<Schedule, "cron" | "every_ms" | "zone">): string {
@@ -44,16 +45,18 @@ export function schedulesText(schedules: readonly Schedule[], screen: Screen): s
 export function scheduleText(schedule: Schedule, ahead: readonly number[], screen: Screen): string {
   const { name, overlap, catch_up, jitter_ms, last_at_ms, last_job, last_state, paused, job } = schedule;
   const at = (ms: number) => `${readable(ms)} (${relative(ms, screen.now_ms)})`;
+  const delay = job.delay_ms > 0 ? `, then a delay of ${formatDuration(job.delay_ms)}` : "";
   const rows: [string, string][] = [
-    ["when", whenText(schedule) + (jitter_ms > 0 ? `, up to ${formatDuration(jitter_ms)} later` : "")],
+    ["when", whenText(schedule) + (jitter_ms > 0 ? `, up to ${formatDuration(jitter_ms)} later` : "") + delay],
     ["command", commandText(job)],
+    ...shownFacts(askedOf(job, false)),
     ["overlap", overlap],
     ["catch-up", catch_up],
     ...ahead.map((ms, index): [string, string] => [index === 0 ? "next" : "", at(ms)]),
   ];
   if (last_at_ms !== null) rows.push(["last", at(last_at_ms)]);
   if (last_job !== null) rows.push(["its job", `${last_job} (${last_state ?? "deleted"})`]);
-  const head = `${screen.paint.bold(`Schedule ${name}`)}${paused ? `  ${screen.paint.yellow("paused")}` : ""}`;
+  const head = `${screen.paint.bold(`Schedule ${visible(name)}`)}${paused ? `  ${screen.paint.yellow("paused")}` : ""}`;
   return `${head}\n${renderPairs(rows, screen)}\n`;
 }
 
@@ -75,6 +78,9 @@ export function scheduleJson(schedule: Schedule, ahead: readonly number[]) {
     last_job,
     last_state,
     queue: job.queue,
+    task: job.task,
+    key: job.key,
+    priority: job.priority,
     argv: job.argv,
   };
 }

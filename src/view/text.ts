@@ -196,6 +196,9 @@ export interface Size {
   rows: number;
 }
 
+/** Of a terminal that does not tell. */
+export const USUAL_SIZE: Size = { columns: 80, rows: 24 };
+
 /** With fewer rows than this the head would take the room of what it is about. */
 const HEAD_FROM_ROWS = 6;
 

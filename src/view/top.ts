@@ -48,7 +48,8 @@ export function topLines(facts: TopFacts, size: Size, screen: Screen): string[] 
   const room = topRoom(size);
   const first = Math.max(0, Math.min(facts.chosen - room + 1, facts.rows.length - room));
   const shown = facts.rows.slice(first, first + room);
-  const lines = shown.map((row, index) => jobLine(row, first + index === facts.chosen, size.columns, screen));
+  const widths = roomFor(size.columns, facts.rows);
+  const lines = shown.map((row, index) => jobLine(row, first + index === facts.chosen, widths, screen));
   const empty = facts.rows.length === 0 ? [paint.dim(facts.filter === "" ? "no jobs here" : "no job matches")] : [];
   const filler = Array.from({ length: Math.max(0, room - lines.length - empty.length) }, () => "");
   const keys = KEYS.find((line) => displayWidth(line) <= size.columns) ?? KEYS.at(-1) ?? "";
@@ -56,7 +57,7 @@ export function topLines(facts: TopFacts, size: Size, screen: Screen): string[] 
   return [
     headLine(facts, screen),
     tabLine(facts, screen),
-    titleLine(size.columns, screen),
+    titleLine(widths, screen),
     ...lines,
     ...empty,
     ...filler,
@@ -78,33 +79,38 @@ function tabLine({ tabs, tab, sort, filter }: TopFacts, { paint }: Screen): stri
   return `${names.join("")}  ${paint.dim(`by ${sort}`)}${match}`;
 }
 
-const ID = 8;
 const STATE = 10;
 const QUEUE = 12;
 const TIME = 5;
 
-/** What is left for the command and the note together. */
-function roomFor(columns: number): { queue: boolean; command: number; note: number } {
-  const queue = columns >= QUEUE_FROM_COLUMNS;
-  const left = columns - 2 - ID - 1 - STATE - 1 - (queue ? QUEUE + 1 : 0) - TIME - 2;
-  if (columns < NOTE_FROM_COLUMNS) return { queue, command: Math.max(4, left), note: 0 };
-  const command = Math.max(10, Math.floor(left * 0.5));
-  return { queue, command, note: Math.max(0, left - command - 2) };
+interface Widths {
+  id: number;
+  queue: boolean;
+  command: number;
+  note: number;
 }
 
-function titleLine(columns: number, { paint }: Screen): string {
-  const { queue, command, note } = roomFor(columns);
-  const titles = [pad("ID", ID, "right"), pad("STATE", STATE), ...(queue ? [pad("QUEUE", QUEUE)] : [])];
+/** The ids have what they need; what is left is for the command and the note together. */
+function roomFor(columns: number, rows: readonly TopRow[]): Widths {
+  const queue = columns >= QUEUE_FROM_COLUMNS;
+  const id = rows.reduce((widest, { job }) => Math.max(widest, String(job.id).length), "ID".length);
+  const left = columns - 2 - id - 1 - STATE - 1 - (queue ? QUEUE + 1 : 0) - TIME - 2;
+  if (columns < NOTE_FROM_COLUMNS) return { id, queue, command: Math.max(4, left), note: 0 };
+  const command = Math.max(10, Math.floor(left * 0.5));
+  return { id, queue, command, note: Math.max(0, left - command - 2) };
+}
+
+function titleLine({ id, queue, command, note }: Widths, { paint }: Screen): string {
+  const titles = [pad("ID", id, "right"), pad("STATE", STATE), ...(queue ? [pad("QUEUE", QUEUE)] : [])];
   const rest = `${pad("FOR", TIME, "right")}  ${pad("COMMAND", command)}${note > 0 ? "  LAST LINE" : ""}`;
   return paint.dim(`  ${titles.join(" ")} ${rest}`.trimEnd());
 }
 
-function jobLine({ job, note }: TopRow, chosen: boolean, columns: number, { paint, now_ms }: Screen): string {
-  const room = roomFor(columns);
+function jobLine({ job, note }: TopRow, chosen: boolean, room: Widths, { paint, now_ms }: Screen): string {
   const state = shownState(job);
   const cell = (text: string, width: number) => pad(truncate(visible(text), width), width);
   const parts = [
-    pad(String(job.id), ID, "right"),
+    pad(String(job.id), room.id, "right"),
     paintState(paint, state)(cell(state, STATE)),
     ...(room.queue ? [cell(job.queue, QUEUE)] : []),
     pad(coarse(Math.max(0, now_ms - sinceOf(job))), TIME, "right"),

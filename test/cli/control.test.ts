@@ -461,9 +461,19 @@ describe("lease pause and resume", () => {
     expect(await place.lease("resume", "nightly")).toEqual({ code: 0, stdout: "nightly resumed\n", stderr: "" });
   });
 
+  test("take several with commas between, as a worker does", async () => {
+    const place = await oneOfEach();
+    const { code, stdout } = await place.lease("pause", "mail,nightly", "mail");
+    expect({ code, stdout }).toEqual({ code: 0, stdout: "mail paused\nnightly paused\n" });
+    const { stdout: resumed } = await place.lease("resume", "mail,nightly");
+    expect(resumed).toBe("mail resumed\nnightly resumed\n");
+  });
+
   test("refuse what can't be the name of a queue", async () => {
     const place = await oneOfEach();
     expectRefusal(await place.lease("pause", ""), 2, "is not a name");
+    expectRefusal(await place.lease("pause", "a,"), 2, "is not a name");
+    expectRefusal(await place.lease("pause", "*"), 2, "pause takes no *: name each queue");
     expectRefusal(await place.lease("pause", "a\nb"), 2, "is not a name");
   });
 });

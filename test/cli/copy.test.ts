@@ -36,7 +36,7 @@ describe("lease copy", () => {
     const third = await place.enqueue("--delay", "1h", "--key", "k", "--", "true");
     const there = await place.lease("copy", "--to", url);
     expect(there).toMatchObject({ code: 0, stderr: "" });
-    expect(there.stdout).toMatch(/^copied 3 jobs, 1 inputs, 2 attempts, .* both have digest [0-9a-f]{16}\n$/);
+    expect(there.stdout).toMatch(/^copied 3 jobs, 1 input, 2 attempts, .* both have digest [0-9a-f]{16}\n$/);
     expect(there.stdout).not.toContain("secret");
     const back = join(place.folder, "back.db");
     const { stdout, code } = await place.lease("copy", "--store", url, "--to", back, "--json");

@@ -69,7 +69,7 @@ describe("inside of a job", () => {
       "$LEASE" checkpoint; echo "read $?"
       echo "from stdin" | "$LEASE" checkpoint -; "$LEASE" checkpoint
     `);
-    expect(log.trimEnd().split("\n")).toEqual([
+    expect(log.split("\n")).toEqual([
       "none 1",
       "lease: checkpoint takes one text: quote it",
       "two 2",
@@ -77,6 +77,7 @@ describe("inside of a job", () => {
       "page 7",
       "read 0",
       "from stdin",
+      "",
     ]);
   });
 
@@ -84,6 +85,7 @@ describe("inside of a job", () => {
     const log = await printed(`
       "$LEASE" guard -- sh -c 'exit 7'; echo "$?"
       "$LEASE" guard -- sh -c 'kill -TERM $$'; echo "$?"
+      "$LEASE" guard -- sh -c 'trap "exit 9" HUP; kill -HUP $PPID; while :; do sleep 0.01; done'; echo "$?"
       "$LEASE" guard -- no-such-command 2>&1; echo "$?"
       "$LEASE" guard -- /etc/passwd 2>&1; echo "$?"
       "$LEASE" guard 2>&1; echo "$?"
@@ -91,6 +93,7 @@ describe("inside of a job", () => {
     expect(log.trim().split("\n")).toEqual([
       "7",
       "143",
+      "9",
       expect.stringMatching(/^lease: command not found: no-such-command/),
       "127",
       expect.stringMatching(/^lease: not executable: \/etc\/passwd/),

@@ -206,6 +206,19 @@ describe("inspect jobs", () => {
     });
   });
 
+  test("names each job that was asked for and is not there, whatever else it shows", async () => {
+    const ask = (...words: string[]) => place.lease("inspect", "jobs", ...words);
+    const [known] = lines((await ask("--tsv")).stdout).slice(1);
+    const id = String(known).split("\t")[0] ?? "";
+    const missing = "lease: there are no jobs 97-98\n";
+    for (const form of [[], ["--json"], ["--tsv"]]) {
+      const { code, stdout, stderr } = await ask(id, "97-98", ...form);
+      expect({ code, stderr }).toEqual({ code: 1, stderr: missing });
+      expect(stdout).toContain(id);
+    }
+    expect(await ask("97-98")).toEqual({ code: 1, stdout: "no jobs match\n", stderr: missing });
+  });
+
   test("prints a long list in pages, and none of it twice", async () => {
     const own = newPlace();
     await own.enqueue("--", "true");

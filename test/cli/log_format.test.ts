@@ -63,6 +63,13 @@ describe("at a terminal", () => {
     expect(screen).not.toContain(`${ESCAPE}]`);
   });
 
+  test("what a job printed last is told without the colours that it had", async () => {
+    const place = newPlace();
+    await place.enqueue("--retries", "0", "-c", String.raw`printf '\033[31mno disk\033[0m\n'; exit 1`);
+    const { stderr } = await place.lease("worker", "--until-empty");
+    expect(stderr).toContain("failed for good: exit code 1 (no disk)");
+  });
+
   test("warnings stand among the other lines, without empty ones around them", async () => {
     expect((await inTerminal(await withJobs(), WORK)).screen).not.toMatch(/\n\n/);
   });

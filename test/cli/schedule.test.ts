@@ -107,6 +107,38 @@ describe("lease schedule", () => {
     expect(JSON.parse((await p.lease("schedule", "other", "--json")).stdout)).toMatchObject({ queue: "days" });
   });
 
+  test("passes over nothing that is said, and takes nothing behind -- for its name", async () => {
+    const p = place();
+    await p.lease("schedule", "x", "--every", "1h", "--", "true");
+    const before = (await p.lease("schedule", "x", "--json")).stdout;
+    const refused = async (message: string, ...args: string[]) =>
+      expectRefusal(await p.lease("schedule", ...args), 2, message);
+    await refused("--priority needs a time as well", "x", "--priority", "5");
+    await refused("--tz needs a time as well", "x", "--tz", "Europe/Berlin");
+    await refused("-c needs a time as well", "x", "-c", "echo hi");
+    await refused("--remove and --pause can't both be", "x", "--pause", "--remove");
+    await refused("--priority does not go with --pause", "x", "--pause", "--priority", "5");
+    await refused("which schedule? Name it first", "--every", "1h", "--", "./backup.sh", "now");
+    await refused("which schedule? Name it first", "--", "true");
+    await refused("takes one name, and got y as well", "x", "y", "--every", "1h", "--", "true");
+    expect((await p.lease("schedule", "x", "--json")).stdout).toBe(before);
+    expect((await p.lease("schedule", "--json")).stdout).toBe(before);
+  });
+
+  test("tells what its jobs are made of", async () => {
+    const p = place();
+    const flags = ["-q", "night", "-t", "rel", "-p", "3", "--retries", "0", "--delay", "5s", "--env", "A=secret"];
+    await p.lease("schedule", "x", "--every", "1h", ...flags, "--", "./b.sh");
+    const { stdout } = await p.lease("schedule", "x");
+    expect(stdout).toMatch(/^when +every 1h, then a delay of 5s$/m);
+    expect(stdout).toMatch(/^queue +night, priority 3$/m);
+    expect(stdout).toMatch(/^task +rel$/m);
+    expect(stdout).toMatch(/^environment +A$/m);
+    expect(stdout).toMatch(/^settings +no retries$/m);
+    const shown: unknown = JSON.parse((await p.lease("schedule", "x", "--json")).stdout);
+    expect(shown).toMatchObject({ queue: "night", task: "rel", key: null, priority: 3 });
+  });
+
   test("refuses what can't be a schedule, with the field", async () => {
     const p = place();
     const set = (...args: string[]) => p.lease("schedule", "x", ...args, "--", "true");

@@ -87,6 +87,35 @@ describe("lease top", () => {
     expect(await child.exited).toBe(130);
   });
 
+  test("says in words what can't be done, and offers nothing that can't", async () => {
+    const place = newPlace();
+    await place.enqueue("--key", "k", "--retries", "0", "--", "false");
+    await place.work();
+    await place.enqueue("--key", "k", "--", "true");
+    const { child, shows, press } = top(place, 40, 12);
+    await shows("pending");
+    press("4");
+    await shows("[failed]");
+    press("c");
+    await shows("job 1 has ended");
+    press("r");
+    await shows("run job 1 again? y/n");
+    press("y");
+    await shows("job 1 can't run again while another");
+    press("q");
+    expect(await child.exited).toBe(0);
+  });
+
+  test("leaves no room beside ids that are short", async () => {
+    const place = newPlace();
+    await place.enqueue("--", "./twenty-letters-long");
+    const { child, lines, shows, press } = top(place, 46, 12);
+    await shows("./twenty-letters-long");
+    expect(lines()[2]).toStartWith("  ID STATE");
+    press("q");
+    expect(await child.exited).toBe(0);
+  });
+
   test("has no colours with NO_COLOR, and gives the terminal back as it was", async () => {
     const place = await somePlace();
     const { child, raw, shows, press } = top(place, 80, 24, { NO_COLOR: "1" });

@@ -18,6 +18,13 @@ describe("whoever waits for a job that does not run is told why:", () => {
     await program.end("SIGINT");
   });
 
+  scenario("run of a job that a limit holds back, though no worker serves its queue", async (site) => {
+    await site.run(["limit", "api", "0"]);
+    const program = site.start(["run", "--limit", "api", "--", "true"]);
+    await program.line(/job 1 is pending: limit api lets none start/);
+    await program.end("SIGINT");
+  });
+
   scenario("logs -f of a job in a paused queue", async (site) => {
     const id = await site.enqueue([], "echo", "hello");
     await site.run(["pause", "default"]);

@@ -233,6 +233,17 @@ describe("a handler", () => {
     expect(await place.log(1)).toBe("--once x\n");
   });
 
+  test("is not run where --log-dir is a file", async () => {
+    const place = newPlace();
+    await place.enqueue("--", "true");
+    expectRefusal(
+      await place.lease("worker", "--log-dir", "lease.db", "--once"),
+      2,
+      "--log-dir lease.db is not a folder",
+    );
+    expect(await place.inspect(1)).toMatchObject({ state: "pending" });
+  });
+
   test("without -- is taken for a queue that was meant, and nothing is run", async () => {
     const place = newPlace();
     const answer = await place.lease("worker", "mail", "--until-empty");

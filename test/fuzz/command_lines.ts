@@ -59,12 +59,12 @@ function compare(name: string, words: readonly string[]): void {
   if (command === undefined) return;
   const told = (read: () => ParsedLine) => {
     try {
-      const { args, lists, rest, behind_dashes, given } = read();
+      const { args, lists, rest, before_dashes, given } = read();
       return JSON.stringify({
         args: Object.entries(args).toSorted(),
         lists,
         rest,
-        behind_dashes,
+        before_dashes,
         given: [...given].toSorted(),
       });
     } catch (error) {

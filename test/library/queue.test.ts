@@ -248,6 +248,7 @@ describe("a worker", () => {
     ['there is no option "slotz"; did you mean slots?', { slotz: 1 }],
     ["slots must be a number", { slots: [] }],
     ['slots "0" is not a whole number from 1 to 10000', { slots: 0 }],
+    ["extension must not be longer than lease, and is 4s with a lease of 2s", { lease: "2s", extension: "4s" }],
     ["interval must be less than half of lease, and is 2s with a lease of 2s", { lease: "2s", interval: "2s" }],
     ["min needs max: say between how many slots to scale", { min: 2 }],
     ["options are an object, { name: value }, and this is a function", (() => 1) as unknown as object],
@@ -305,6 +306,17 @@ describe("in threads of their own", () => {
     const worker = queue.worker({ isolate: true, lease: "1s", grace: "100ms", until_empty: true }, url);
     await worker.finished;
     expect(await queue.inspect(1)).toMatchObject({ state: "failed", cause: "silent" });
+    expect(await queue.inspect(2)).toMatchObject({ state: "completed", output: "fine" });
+  }, 20_000);
+
+  test("one that leaves its thread has failed at once, and the next gets another", async () => {
+    await using queue = await open(":memory:", QUIET);
+    await queue.enqueue([{ input: "leave", retries: 0 }, { input: "next" }]);
+    const url = module(`export default ({ input }) => (input === "leave" ? process.exit(3) : "fine")`);
+    const worker = queue.worker({ isolate: true, until_empty: true }, url);
+    await worker.finished;
+    const error = "its thread ended: the handler called process.exit(3)";
+    expect(await queue.inspect(1)).toMatchObject({ state: "failed", error });
     expect(await queue.inspect(2)).toMatchObject({ state: "completed", output: "fine" });
   }, 20_000);
 });
@@ -381,6 +393,23 @@ describe("what people ask of a queue", () => {
       expect(await queue.prune({ older_than: "1d" })).toEqual({ found: 1, deleted: 1 });
       expect(await queue.list()).toHaveLength(1);
     }));
+
+  test.each<[string, (queue: Queue) => unknown]>([
+    ['"7" is not a job\'s id', (queue) => queue.inspect("7" as unknown as number)],
+    ["0 is not a job's id", (queue) => queue.inspect(0)],
+    ["options are an object, { name: value }, and this is missing", (queue) => queue.wait(undefined as never)],
+    ["options are an object, { name: value }, and this is null", (queue) => queue.cancel(null as never)],
+    ["options are an object, { name: value }, and this is missing", (queue) => queue.prune(undefined as never)],
+    ["options are an object, { name: value }, and this is null", (queue) => queue.list(null as never)],
+    ["which queue? Name one", (queue) => queue.pause()],
+    ["a,b is not one queue: name each", (queue) => queue.pause("a,b")],
+    ['queue "" is not a name: 1 to 255 characters, none of them control characters', (queue) => queue.pause("")],
+    ['queue "a\\nb" is not a name: 1 to 255 characters, none of them control characters', (q) => q.resume("a\nb")],
+  ])("refuses with: %s", (message, ask) =>
+    inMemory(async (queue) => {
+      expect((await refusal(async () => ask(queue)))[1]).toBe(message);
+    }),
+  );
 
   test("limit bounds what runs, and tells what is in use", () =>
     inMemory(async (queue) => {

@@ -1,7 +1,7 @@
 /** What Prometheus is told: by a real worker and from a store, as promtool wants it, and rules that fire when they should. */
 
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { readFileSync, statSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { expectRefusal, usePlaces, type Place } from "../cli/lease.ts";
 import { newSchema } from "../support/postgres.ts";
@@ -94,7 +94,11 @@ describe("lease metrics", () => {
     expect(await place.lease("metrics", "--output", path)).toMatchObject({ code: 0, stdout: "" });
     expect(samples(readFileSync(path, "utf8")).get('lease_jobs{queue="default",state="pending"}')).toBe(1);
     expect(statSync(path).mode & 0o777).toBe(0o644);
-    expectRefusal(await place.lease("metrics", "--output", "/no/such/place/x"), 2, "can't write /no/such/place/x");
+    const refused = "--output /no/such/place/x can't be written: there is no such folder";
+    expectRefusal(await place.lease("metrics", "--output", "/no/such/place/x"), 2, refused);
+    mkdirSync(join(place.folder, "taken"));
+    expectRefusal(await place.lease("metrics", "--output", "taken"), 2, "it is a folder");
+    expect(readdirSync(place.folder).filter((name) => name.startsWith("taken."))).toEqual([]);
   });
 
   test.each(["nowhere", "127.0.0.1:99999", "1:2:3"])("refuses %p as an address", async (address) => {

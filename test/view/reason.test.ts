@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import type { Job, JobState } from "../../src/core/job.ts";
-import { NO_FACTS, reasonOf, type ReasonFacts } from "../../src/view/reason.ts";
+import { failureText, NO_FACTS, reasonOf, type ReasonFacts } from "../../src/view/reason.ts";
 import { jobIn } from "../support/jobs.ts";
 
 const now_ms = 1_000_000_000;
@@ -36,6 +36,28 @@ describe("a pending job", () => {
     [null, {}],
   ])("waits because: %s", (reason, facts) => {
     expect(why(pending, { queue: "gpu" }, facts)).toBe(reason);
+  });
+});
+
+describe("how it ended", () => {
+  const failed = (cause: "exit" | "silent", error: string) =>
+    jobIn(ended("failed"), { result: { cause, exit_code: null, error, output: null } });
+
+  test("is told with the last line, unless that is in it, or came only when it was stopped", () => {
+    expect(failureText({ job: failed("exit", "exit code 1"), last_line: "no such file" })).toBe(
+      "exit code 1: no such file",
+    );
+    expect(failureText({ job: failed("exit", "exit code 1"), last_line: null })).toBe("exit code 1");
+    const silent = "silent 5m of 5m, nothing was printed";
+    expect(failureText({ job: failed("silent", silent), last_line: "Terminated" })).toBe(silent);
+  });
+
+  test("is no reason where it only says the state again", () => {
+    const cancelled = (error: string | null) => ({
+      result: { cause: "cancelled" as const, exit_code: null, error, output: null },
+    });
+    expect(why(ended("cancelled"), cancelled("cancelled"))).toBeNull();
+    expect(why(ended("cancelled"), { ...cancelled("cancelled"), reason: "wrong branch" })).toBe("wrong branch");
   });
 });
 

@@ -60,7 +60,7 @@ export default command({
     ["1", "with --if-exists fail: a live job has the key"],
     ["125", "the store could not be used"],
   ],
-  run: async ({ args, lists, rest, behind_dashes, given, io }) => {
+  run: async ({ args, lists, rest, before_dashes, given, io }) => {
     const { from, lines } = args;
     if (lines && from === undefined)
       throw new LeaseError("usage", "--lines of what? Name a file by --from, - for stdin");
@@ -86,7 +86,7 @@ export default command({
       // Also here, so that a job that will be refused does not make a store.
       checkNewJob(job);
       const remarks = await import("./remarks.ts");
-      const stray = behind_dashes ? null : remarks.strayFlagRemark(rest, JOB_FLAGS);
+      const stray = before_dashes !== null ? null : remarks.strayFlagRemark(rest, JOB_FLAGS);
       if (stray !== null && isTerminal(2)) say(stray);
       for (const remark of remarks.lineRemarks(job, given.has("at"), systemClock.wall_ms())) say(remark);
       const [queued] = await withInbox(args, io, (inbox) => traces.producer(inbox).enqueue([job]));

@@ -198,14 +198,21 @@ function jobs({ args, statuses, ids, limit }: Asked): View["look"] {
   const order = { sort, newest_first: (sort === "due") === args.reverse };
   return async function* (store, now_ms, whole) {
     const query: JobListQuery = { ...filters, ...defined({ since_ms: args.since?.(now_ms) }), ...order, limit };
-    if (whole) return yield await wholeList(store, query, now_ms);
-    let pages = 0;
-    for await (const found of listedJobs(store, query, PAGE)) {
-      pages += 1;
-      yield await seenJobs(store, found, now_ms);
-    }
-    if (pages === 0) yield await seenJobs(store, [], now_ms);
+    const missing = await unknownOf(store, ids);
+    if (whole) return yield { ...(await wholeList(store, query, now_ms)), missing };
+    for await (const found of listedJobs(store, query, PAGE)) yield await seenJobs(store, found, now_ms);
+    yield { text: () => "", objects: () => [], missing };
   };
+}
+
+async function unknownOf(store: Store, ids: readonly number[]): Promise<number[]> {
+  const unknown: number[] = [];
+  for (let from = 0; from < ids.length; from += PAGE) {
+    const asked = ids.slice(from, from + PAGE);
+    const found = await store.jobs(asked);
+    unknown.push(...asked.filter((_, index) => found[index] === null));
+  }
+  return unknown;
 }
 
 function checkMatch(sort: string, { match, reverse }: InspectArgs, ids: readonly number[]): void {
