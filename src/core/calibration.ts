@@ -37,7 +37,7 @@ export function calibrate(given: LeaseTimesInput): LeaseTimes {
     given.extension_ms === undefined || given.extension_ms === null ? { ...times, extension_ms: null } : times,
   );
   if (times.sweep_every_ms < 1_000) {
-    refuse(`sweeps must be at least 1s apart, and are ${formatDuration(times.sweep_every_ms)}`);
+    refuse(`every (between two sweeps) must be at least 1s, and is ${formatDuration(times.sweep_every_ms)}`);
   }
   if (times.sweep_grace_ms < 0) refuse(`grace can't be negative, and is ${formatDuration(times.sweep_grace_ms)}`);
   return times;

@@ -168,15 +168,15 @@ export const JOB_FIELDS = {
     },
   ),
   after: field(
-    { value: values.IDS, description: "Only when these jobs have completed", section: ORDER, repeatable: true },
+    { value: values.PARENTS, description: "Only when these jobs have completed", section: ORDER, repeatable: true },
     (job, ids) => (job.after = ids),
   ),
   after_any: field(
-    { value: values.IDS, description: "Only when these have ended, however", section: ORDER, repeatable: true },
+    { value: values.PARENTS, description: "Only when these have ended, however", section: ORDER, repeatable: true },
     (job, ids) => (job.after_any = ids),
   ),
   after_failed: field(
-    { value: values.IDS, description: "Only when these have failed for good", section: ORDER, repeatable: true },
+    { value: values.PARENTS, description: "Only when these have failed for good", section: ORDER, repeatable: true },
     (job, ids) => (job.after_failed = ids),
   ),
   after_task: field(

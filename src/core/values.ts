@@ -297,18 +297,16 @@ export const EXIT_RANGES = kind<readonly ExitRange[]>("CODES", text(exitCodes), 
 
 export const MOST_IDS = 1_000_000;
 
-function notAnId(given: string): string {
-  const time = "value" in readDuration(given) ? `; not before a time is --delay ${given}` : "";
-  return `is not a job id: write 7, or 9-12 for a range${time}`;
-}
+const NOT_AN_ID = "is not a job id: write 7, or 9-12 for a range";
 
 /** `7,9-12`, also with spaces. */
 function ids(given: string): Parsed<number[]> {
   const found = new Set<number>();
   for (const part of given.split(/[,\s]/).filter((item) => item !== "")) {
     const [from, to] = ends(part, 15) ?? [0, 0];
-    if (from < 1) return { problem: notAnId(part), about: part };
-    if (to - from + found.size >= MOST_IDS) return { problem: "is too many jobs at once", about: part };
+    if (from < 1) return { problem: NOT_AN_ID, about: part };
+    if (to - from + found.size >= MOST_IDS)
+      return { problem: `is more than ${MOST_IDS} jobs at once: write smaller ranges`, about: part };
     for (let id = from; id <= to; id++) found.add(id);
   }
   if (found.size === 0) return { problem: "names no job: write 7, or 9-12 for a range" };
@@ -317,6 +315,15 @@ function ids(given: string): Parsed<number[]> {
 
 export const IDS = kind("IDS", text(ids), { from: numerals, completer: "ids" });
 
+/** Of jobs to wait for, where somebody may have thought of a time to wait. */
+function parents(given: string): Parsed<number[]> {
+  const found = ids(given);
+  if (!("about" in found) || typeof found.about !== "string" || !("value" in readDuration(found.about))) return found;
+  return { ...found, problem: `${found.problem}; not before a time is --delay ${found.about}` };
+}
+
+export const PARENTS = kind("IDS", text(parents), { from: numerals, completer: "ids" });
+
 /** `5s` (doubling from there), `1s..10m` (doubling, with a longest), `fixed:30s`, `none`. */
 function backoff(given: string): Parsed<Backoff> {
   if (given === "none" || given === "0") return { value: { ...DEFAULT_BACKOFF, first_ms: 0, max_ms: 0 } };
@@ -324,7 +331,7 @@ function backoff(given: string): Parsed<Backoff> {
   const [first = "", most, ...more] = fixed ? [given.slice("fixed:".length)] : given.split("..");
   if (more.length > 0) return { problem: "has more than two ends: write 1s..10m" };
   const begin = readDuration(first);
-  if ("problem" in begin) return begin;
+  if ("problem" in begin) return { problem: "is not a backoff: write 5s, 1s..10m, fixed:30s or none" };
   const first_ms = begin.value;
   if (fixed) return { value: { ...DEFAULT_BACKOFF, first_ms, max_ms: first_ms, factor: 1 } };
   const end = most === undefined ? { value: Math.max(DEFAULT_BACKOFF.max_ms, first_ms) } : readDuration(most);

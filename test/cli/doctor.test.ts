@@ -182,7 +182,7 @@ describe("what is wrong is named, with what to do about it:", () => {
     ['[worker]\nlease = "2s"\ninterval = "1s"', "interval must be less than half of lease"],
     ['[worker]\nlease = "10s"\nextension = "20s"', "extension must not be longer than lease"],
     ["[worker]\nmin = 5\nmax = 2", "lease.toml: worker.min 5 is more than --max 2"],
-    ['[watchdog]\nevery = "10ms"', "sweeps must be at least 1s apart"],
+    ['[watchdog]\nevery = "10ms"', "every (between two sweeps) must be at least 1s"],
     ['[enqueue]\nbackoff = "1s..2s..3s"', 'lease.toml: enqueue.backoff "1s..2s..3s" has more than two ends'],
     ['[enqueue]\nlease = "1ms"', "lease must be at least 1s"],
     ['[enqueue]\nfatal_exit = "x"', 'lease.toml: enqueue.fatal_exit "x" is not a list of exit codes'],

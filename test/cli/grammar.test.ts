@@ -249,8 +249,8 @@ describe("settings that contradict each other are refused, with the rule and the
     [["worker", "--interval", "3m"], "interval must be less than half of lease, and is 3m with a lease of 5m"],
     [["worker", "--lease", "500ms"], "lease must be at least 1s, and is 500ms"],
     [["worker", "--lease", "0"], "lease must be at least 1s, and is 0ms"],
-    [["watchdog", "--every", "500ms"], "sweeps must be at least 1s apart, and are 500ms"],
-    [["watchdog", "--once", "--every", "0"], "sweeps must be at least 1s apart, and are 0ms"],
+    [["watchdog", "--every", "500ms"], "every (between two sweeps) must be at least 1s, and is 500ms"],
+    [["watchdog", "--once", "--every", "0"], "every (between two sweeps) must be at least 1s, and is 0ms"],
     [["enqueue", "--lease", "999ms", "--", "true"], "lease must be at least 1s, and is 999ms"],
   ] as const)("lease %p", async (args, message) => {
     expectRefusal(await newPlace().lease(...args), 2, message);

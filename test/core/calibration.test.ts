@@ -73,7 +73,7 @@ describe("calibrate", () => {
   });
 
   test("refuses sweeps less than a second apart", () => {
-    expect(refusal({ sweep_every_ms: 999 })).toContain("at least 1s apart");
+    expect(refusal({ sweep_every_ms: 999 })).toContain("(between two sweeps) must be at least 1s");
   });
 
   test("refuses a negative grace", () => {
