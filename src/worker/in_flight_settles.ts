@@ -9,7 +9,7 @@ import type { Lease } from "../leasing/lease.ts";
 import type { Release } from "../leasing/manager.ts";
 import type { Store } from "../store/store.ts";
 import { aboutEnd, settledText } from "./messages.ts";
-import type { SlotRecord } from "./slots.ts";
+import type { SlotWork } from "./slots.ts";
 
 export class InFlightSettles {
   readonly totals = { completed: 0, failed: 0, other: 0 };
@@ -27,7 +27,7 @@ export class InFlightSettles {
   }
 
   /** Answers when it has arrived; null: it could not be written. `slot` counts it too. */
-  async add(lease: Lease, settle: Promise<Release>, slot: SlotRecord | null = null): Promise<Release | null> {
+  async add(lease: Lease, settle: Promise<Release>, slot: SlotWork | null = null): Promise<Release | null> {
     this.#size += 1;
     try {
       const release = await settle;
@@ -54,7 +54,7 @@ export class InFlightSettles {
     if (said !== null) this.#report(...said, aboutEnd(lease, release));
   }
 
-  #count(release: Release, slot: SlotRecord | null): void {
+  #count(release: Release, slot: SlotWork | null): void {
     const state = release.status === "applied" ? release.change.state.name : "stale";
     const counted = state === "completed" || state === "failed" ? state : "other";
     this.totals[counted] += 1;

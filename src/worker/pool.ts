@@ -35,7 +35,7 @@ import { preempt } from "./preempt.ts";
 import { putAway, type AttemptOwner } from "./owner.ts";
 import { Registration } from "./registration.ts";
 import { MODES, type Mode, type PoolStatistics } from "./pool_statistics.ts";
-import { Slots, type SlotRecord } from "./slots.ts";
+import { Slots, type SlotWork } from "./slots.ts";
 import { StoreTrouble } from "./store_trouble.ts";
 import { whatIsLeft, type Served } from "./until_empty.ts";
 import { Wakeups } from "./wakeups.ts";
@@ -205,7 +205,7 @@ export class WorkerPool {
       slots: slotStates(this.#slots.total, this.#running.size, this.#takes_jobs),
       ...this.#settles.totals,
       current: [...this.#running].map((attempt) => attempt.statistics()),
-      by_slot: this.#slots.records,
+      by_slot: this.#slots.records(this.#takes_jobs),
     };
   }
 
@@ -315,7 +315,7 @@ export class WorkerPool {
     if (this.#takes_jobs) this.#wakeups.listen();
   }
 
-  #awaitSettle(lease: Lease, settle: Promise<Release>, slot: SlotRecord | null = null): void {
+  #awaitSettle(lease: Lease, settle: Promise<Release>, slot: SlotWork | null = null): void {
     void this.#settles.add(lease, settle, slot).then((release) => {
       if (release !== null) this.#options.onSettled?.(lease, release);
       this.#fill();

@@ -9,17 +9,20 @@ import { nextSlots } from "../core/scaling.ts";
 /** What one slot does and has done. */
 export interface SlotRecord {
   slot: number;
-  state: "idle" | "processing";
+  /** While no more jobs are taken, those that run one drain, and the others have stopped. */
+  state: "idle" | "processing" | "draining" | "stopped";
   /** The job that it runs; null: none. */
   job: number | null;
   completed: number;
   failed: number;
 }
 
+export type SlotWork = Omit<SlotRecord, "state">;
+
 export class Slots {
-  readonly #records: SlotRecord[] = [];
+  readonly #records: SlotWork[] = [];
   /** Of these, those that run nothing. */
-  readonly #free: SlotRecord[] = [];
+  readonly #free: SlotWork[] = [];
   readonly #clock: Clock;
   readonly #scaling: Scaling | null;
   readonly #pending: () => Promise<number>;
@@ -46,28 +49,30 @@ export class Slots {
   }
 
   /** Gives a job to a slot that is free. */
-  take(job: number): SlotRecord {
+  take(job: number): SlotWork {
     let record = this.#free.pop();
     if (record === undefined) {
-      record = { slot: this.#records.length, state: "idle", job: null, completed: 0, failed: 0 };
+      record = { slot: this.#records.length, job: null, completed: 0, failed: 0 };
       this.#records.push(record);
     }
-    record.state = "processing";
     record.job = job;
     return record;
   }
 
-  giveBack(record: SlotRecord): void {
-    record.state = "idle";
+  giveBack(record: SlotWork): void {
     record.job = null;
     this.#free.push(record);
   }
 
   /** Every slot that there is or that has worked. */
-  get records(): SlotRecord[] {
-    const unused = { state: "idle", job: null, completed: 0, failed: 0 } as const;
+  records(accepting: boolean): SlotRecord[] {
+    const unused = { job: null, completed: 0, failed: 0 };
     const count = Math.max(this.#total, this.#records.length);
-    return Array.from({ length: count }, (_, slot) => ({ ...(this.#records[slot] ?? { slot, ...unused }) }));
+    const [free, busy] = accepting ? (["idle", "processing"] as const) : (["stopped", "draining"] as const);
+    return Array.from({ length: count }, (_, slot) => {
+      const record = this.#records[slot] ?? { slot, ...unused };
+      return { ...record, state: record.job === null ? free : busy };
+    });
   }
 
   /** To be told whenever a slot was taken or became free. */

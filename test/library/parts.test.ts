@@ -355,6 +355,7 @@ describe("a WorkerPool", () => {
       expect(by_slot.reduce((sum, slot) => sum + slot.completed, 0)).toBe(39);
       expect(by_slot.every(({ state, job }) => state === "idle" && job === null)).toBe(true);
       await pool.stop({ drain: "30s" });
+      expect(pool.statistics()?.by_slot.every(({ state }) => state === "stopped")).toBe(true);
       expect(pool.running).toBe(false);
     }
     rmSync(folder, { recursive: true });
