@@ -115,6 +115,17 @@ export function editContract(test: StoreTest): void {
       expect(await s.acquireIds()).toEqual([last]);
     });
 
+    test("leaves alone one of those named that is cancelled along with another", async (s) => {
+      const failed = await s.finished("failed");
+      const one = await s.enqueueOne();
+      const other = await s.enqueueOne({ after: [one] });
+      expect(await s.store.edit([one, other], after(failed))).toEqual([
+        { id: one, status: "changed", state: "pending" },
+        { id: other, status: "not_waiting", state: "cancelled" },
+      ]);
+      expect([await s.stateOf(one), await s.stateOf(other)]).toEqual(["cancelled", "cancelled"]);
+    });
+
     test("refuses a circle, a job that is not there, and what a new job could not have, for all that it names", async (s) => {
       const one = await s.enqueueOne();
       const two = await s.enqueueOne({ after: [one] });

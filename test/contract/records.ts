@@ -156,6 +156,21 @@ export function recordsContract(test: StoreTest): void {
   });
 
   describe("saveWorker", () => {
+    test("remembers a thousand that have ended, and those besides that still hold a job", async (s) => {
+      await s.granted({}, { holder: "old-7" });
+      await s.tamper(`INSERT INTO lease.workers (id, host, boot_id, pid, pid_started, version, slots, started_at_ms,
+          seen_at_ms, stopped_at_ms, ended)
+        WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 1010)
+        SELECT 'old-' || n, 'h', 'b', n, n, '1', 1, n, n, n, 'clean' FROM n`);
+      await s.store.saveWorker(workerRecord({ id: "new", started_at_ms: 5_000, seen_at_ms: 5_000 }));
+      const ids = (await s.store.workers()).map(({ id }) => id);
+      expect(ids).toHaveLength(1_002);
+      expect(ids).toContain("new");
+      expect(ids).toContain("old-7");
+      expect(ids).not.toContain("old-10");
+      expect(ids).toContain("old-11");
+    });
+
     test("registers a worker and everything about it", async (s) => {
       const plain = workerRecord();
       const full = workerRecord({

@@ -11,9 +11,7 @@ import { systemClock, systemRandom } from "../../src/platform/clock.ts";
 import type { Finding } from "../../src/store/queries.ts";
 import { openSqlite } from "../../src/store/sqlite/open.ts";
 import type { Store } from "../../src/store/store.ts";
-import { acquireRequest } from "../contract/subject.ts";
 import { newJob } from "../support/jobs.ts";
-import { workerRecord } from "../support/workers.ts";
 
 const MIB = 2 ** 20;
 
@@ -28,28 +26,6 @@ beforeEach(async () => {
 afterEach(async () => {
   await store.close();
   rmSync(folder, { recursive: true, force: true });
-});
-
-describe("workers that have ended", () => {
-  test("are remembered a thousand at a time, and those that still hold a job besides", async () => {
-    const [held] = await store.enqueue([newJob()]);
-    await store.acquire(acquireRequest({ holder: "old-7" }));
-    {
-      using database = new Database(path);
-      database.run(`INSERT INTO workers (id, host, boot_id, pid, pid_started, version, slots, started_at_ms, seen_at_ms,
-          stopped_at_ms, ended)
-        WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 1010)
-        SELECT 'old-' || n, 'h', 'b', n, n, '1', 1, n, n, n, 'clean' FROM n`);
-    }
-    await store.saveWorker(workerRecord({ id: "new", started_at_ms: 5_000, seen_at_ms: 5_000 }));
-    const ids = (await store.workers()).map(({ id }) => id);
-    expect(held?.id).toBe(1);
-    expect(ids).toHaveLength(1_002);
-    expect(ids).toContain("new");
-    expect(ids).toContain("old-7");
-    expect(ids).not.toContain("old-10");
-    expect(ids).toContain("old-11");
-  });
 });
 
 const walBytes = (): number => statSync(`${path}-wal`).size;

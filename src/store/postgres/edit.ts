@@ -9,6 +9,7 @@ import type { Connection } from "./session/session.ts";
 import { SELECT_JOB, SQL } from "./statements.ts";
 
 const LOCKED = `${SELECT_JOB} WHERE id = ANY ($1::bigint[]) ORDER BY id FOR NO KEY UPDATE OF jobs`;
+const ONE = `${SELECT_JOB} WHERE id = $1`;
 /** Two that link jobs anew at once could each be right, and make a circle together. */
 const ONE_AT_A_TIME =
   "SELECT pg_advisory_xact_lock(hashtextextended('lease edit ' || (SELECT value FROM lease.meta WHERE name = 'version'), 1))";
@@ -21,7 +22,9 @@ export async function edit(db: Connection, ids: readonly number[], changes: JobC
   const [clock] = await db.query<{ ms: number }>(SQL.now);
   const answers: EditAnswer[] = [];
   for (const [index, id] of ids.entries()) {
-    const job = found.get(id) ?? null;
+    // One before it may have been cancelled by whom it waits for now, and this one along with it.
+    const [row] = index === 0 || changes.parents === undefined ? [] : await db.query(ONE, [id]);
+    const job = row === undefined ? (found.get(id) ?? null) : toJob(row);
     const refusal = editRefusal(id, job);
     if (job === null || refusal !== null) {
       answers.push(refusal ?? { id, status: "unknown", state: null });

@@ -4,7 +4,7 @@ import { checkCheckpointSize, shortMessage } from "../../core/check_job.ts";
 import type { WorkerRecord } from "../../core/records.ts";
 import type { SqlRow } from "../../platform/platform.ts";
 import { toGrace } from "../shared/columns.ts";
-import { WORKER_COLUMNS, workerColumns } from "../shared/rows.ts";
+import { ENDED_WORKERS_KEPT, WORKER_COLUMNS, workerColumns } from "../shared/rows.ts";
 import { lossOf } from "../shared/verdicts.ts";
 import type { CheckpointAnswer, CheckpointRequest, ExtendAnswer, ExtendRequest, ProcessNote } from "../store.ts";
 import { byId, idsOf } from "./session/arrays.ts";
@@ -97,6 +97,13 @@ const SAVE_WORKER = `INSERT INTO lease.workers (${WORKER_COLUMNS.join(", ")})
     stopped_at_ms = excluded.stopped_at_ms, ended = excluded.ended, draining = excluded.draining,
     completed = excluded.completed, failed = excluded.failed`;
 
+const ENDED = "FROM lease.workers WHERE stopped_at_ms IS NOT NULL";
+const FORGET_WORKERS = `DELETE ${ENDED}
+  AND id NOT IN (SELECT id ${ENDED} ORDER BY stopped_at_ms DESC, id LIMIT ${ENDED_WORKERS_KEPT})
+  AND NOT EXISTS (SELECT 1 FROM lease.jobs WHERE state = 'running' AND holder = workers.id)`;
+
+/** A new one takes the place of the oldest of those that have ended and hold nothing. */
 export async function saveWorker(db: Connection, worker: WorkerRecord): Promise<void> {
   await db.query(SAVE_WORKER, workerColumns(worker));
+  if (worker.seen_at_ms === worker.started_at_ms) await db.query(FORGET_WORKERS);
 }

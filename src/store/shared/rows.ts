@@ -306,6 +306,9 @@ export function toLearned(row: SqlRow): Learned | null {
   return damage === null ? conclude(values.runs, values.gaps) : null;
 }
 
+/** Of those that have ended: each `lease run` is a worker, and whoever lists them reads them all. */
+export const ENDED_WORKERS_KEPT = 1_000;
+
 /** As a worker is saved. */
 export const WORKER_COLUMNS: readonly string[] = Object.keys({ ...PROCESS.instead, ...WORKER.instead });
 

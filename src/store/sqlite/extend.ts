@@ -3,7 +3,7 @@
 import { checkCheckpointSize, shortMessage } from "../../core/check_job.ts";
 import type { WorkerRecord } from "../../core/records.ts";
 import { toGrace } from "../shared/columns.ts";
-import { WORKER_COLUMNS, workerColumns } from "../shared/rows.ts";
+import { ENDED_WORKERS_KEPT, WORKER_COLUMNS, workerColumns } from "../shared/rows.ts";
 import { isHeldBy, lossOf } from "../shared/verdicts.ts";
 import type { CheckpointAnswer, CheckpointRequest, ExtendAnswer, ExtendRequest, ProcessNote } from "../store.ts";
 import type { Database } from "./open.ts";
@@ -59,11 +59,9 @@ const SAVE_WORKER = `INSERT INTO workers (${WORKER_COLUMNS.join(", ")})
     stopped_at_ms = excluded.stopped_at_ms, ended = excluded.ended, draining = excluded.draining,
     completed = excluded.completed, failed = excluded.failed`;
 
-/** Each `lease run` is a worker, and whoever lists them reads them all. */
-const ENDED_KEPT = 1_000;
 const ENDED = "FROM workers WHERE stopped_at_ms IS NOT NULL";
 const FORGET_WORKERS = `DELETE ${ENDED}
-  AND id NOT IN (SELECT id ${ENDED} ORDER BY stopped_at_ms DESC, id LIMIT ${ENDED_KEPT})
+  AND id NOT IN (SELECT id ${ENDED} ORDER BY stopped_at_ms DESC, id LIMIT ${ENDED_WORKERS_KEPT})
   AND NOT EXISTS (SELECT 1 FROM jobs INDEXED BY jobs_expiry WHERE state = 'running' AND holder = workers.id)`;
 
 /** A new one takes the place of the oldest of those that have ended and hold nothing. */
