@@ -61,6 +61,12 @@ describe("a store's URL", () => {
     expect(target("postgres://me@")).toMatchObject({ host: "localhost", port: 5_432, database: "me" });
   });
 
+  test("is for the user whose process it is, whatever the environment says or leaves out", () => {
+    const own = Bun.spawnSync(["id", "-un"]).stdout.toString().trim();
+    expect(target("postgres://h")).toMatchObject({ user: own, database: own });
+    expect(target("postgres://h", { USER: "somebody" })).toMatchObject({ user: own });
+  });
+
   test("can name a socket's folder", () => {
     const found = target("postgres://me@/db?host=/run/postgresql");
     expect(found).toMatchObject({ host: "/run/postgresql" });

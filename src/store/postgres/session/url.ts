@@ -5,7 +5,9 @@
  * PGPASSWORD, PGDATABASE, PGSSLMODE …) and from ~/.pgpass. The password appears in nothing that is printed.
  */
 
+import { readFileSync } from "node:fs";
 import { userInfo } from "node:os";
+import process from "node:process";
 import { parseDuration } from "../../../core/duration.ts";
 import { LeaseError } from "../../../core/errors.ts";
 import { PasswordFile, type LibpqVariables } from "./password.ts";
@@ -70,7 +72,7 @@ export function parseTarget(text: string, env: LibpqVariables): Target {
   };
   const places = placesOf(authority, setting("host"), setting("port"));
   const several = places.length > 1;
-  const user = decode(url.username) || (nonEmpty(env["PGUSER"]) ?? userInfo().username);
+  const user = decode(url.username) || (nonEmpty(env["PGUSER"]) ?? ownName(env));
   const database = decode(url.pathname.slice(1)) || (nonEmpty(env["PGDATABASE"]) ?? user);
   const schema = nameOf("schema", given.get("schema") ?? DEFAULT_SCHEMA);
   const said = decode(url.password) || nonEmpty(env["PGPASSWORD"]);
@@ -92,6 +94,23 @@ export function parseTarget(text: string, env: LibpqVariables): Target {
     location: printable(places, { user, database, schema }),
     remarks: problem === null ? [] : [problem],
   };
+}
+
+/** By our uid, as libpq has it: the runtime asks the environment alone, and a service or cron may say nothing there. */
+function ownName(env: LibpqVariables): string {
+  const uid = process.geteuid?.();
+  const entry = usersOf("/etc/passwd").find(([, , of]) => of === String(uid));
+  return nonEmpty(entry?.[0]) ?? nonEmpty(env["USER"]) ?? nonEmpty(env["LOGNAME"]) ?? userInfo().username;
+}
+
+function usersOf(path: string): string[][] {
+  try {
+    return readFileSync(path, "utf8")
+      .split("\n")
+      .map((line) => line.split(":"));
+  } catch {
+    return [];
+  }
 }
 
 /** The URL for jobs: without its password, where that can be had from what they have anyway, ~/.pgpass above all. */
