@@ -98,18 +98,17 @@ export function parseTarget(text: string, env: LibpqVariables): Target {
 
 /** By our uid, as libpq has it: the runtime asks the environment alone, and a service or cron may say nothing there. */
 function ownName(env: LibpqVariables): string {
-  const uid = process.geteuid?.();
-  const entry = usersOf("/etc/passwd").find(([, , of]) => of === String(uid));
-  return nonEmpty(entry?.[0]) ?? nonEmpty(env["USER"]) ?? nonEmpty(env["LOGNAME"]) ?? userInfo().username;
+  return nonEmpty(listedName()) ?? nonEmpty(env["USER"]) ?? nonEmpty(env["LOGNAME"]) ?? userInfo().username;
 }
 
-function usersOf(path: string): string[][] {
+function listedName(): string | undefined {
   try {
-    return readFileSync(path, "utf8")
-      .split("\n")
-      .map((line) => line.split(":"));
+    const uid = String(process.geteuid?.());
+    const users = readFileSync("/etc/passwd", "utf8").split("\n");
+    return users.map((line) => line.split(":")).find(([, , of]) => of === uid)?.[0];
   } catch {
-    return [];
+    // It may not be read, or we may not know who we are.
+    return undefined;
   }
 }
 
