@@ -4,6 +4,7 @@
  */
 
 import { useEffect, useState } from "preact/hooks";
+import { TAB } from "./requests.ts";
 
 export interface Shown<T> {
   status: number;
@@ -68,6 +69,11 @@ class LiveClient {
     };
   }
 
+  /** What is shown under this name is asked for by another path now. */
+  moved(name: string): void {
+    if (this.#entries.has(name)) this.#plan(0);
+  }
+
   /** Soon, so that all that a page changes at once is one change. */
   #plan(delay_ms: number): void {
     clearTimeout(this.#planned);
@@ -80,7 +86,7 @@ class LiveClient {
     if (this.#entries.size === 0 || document.hidden) return;
     const names = new Map([...this.#entries].map(([name, { path }]) => [path(), name]));
     const query = [...names.keys()].map((path) => `path=${encodeURIComponent(path)}`).join("&");
-    const source = new EventSource(`/api/live?${query}`);
+    const source = new EventSource(`/api/live?tab=${TAB}&${query}`);
     this.#source = source;
     source.addEventListener("open", () => this.#turn("live"));
     source.addEventListener("error", () => {
