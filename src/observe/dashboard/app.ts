@@ -32,8 +32,8 @@ const MOST_PATHS = 8;
 const MOST_TABS = 500;
 /** A tab that takes nothing in for so long has gone. */
 const MOST_WAITING_BYTES = 8 * 1024 * 1024;
-/** Of what a page shows first, it is the last. */
-const LOG = /^\/jobs\/\d+\/log\?/;
+/** After what is asked for here the state of a job changes by itself; a queue is paused and that is it. */
+const GOES_ON = /^\/api\/(?:jobs|schedules\/run)\b/;
 const PING_EVERY_MS = 15_000;
 /** A job with an input of its largest size, written as JSON. */
 const MOST_SENT_MIB = 4;
@@ -56,7 +56,6 @@ export class Dashboard {
     this.#reads = { now, soon, later };
     this.#live = new Live({
       look: (path, lane) => this.#look(path, lane),
-      laneOf: (path) => (LOG.test(path) ? "soon" : "now"),
       watch: (changed) => store.watch(changed),
       budget: this.#reader.budget,
       clock,
@@ -115,7 +114,7 @@ export class Dashboard {
   readonly #tellLookers = createMiddleware(async (c, next) => {
     await next();
     this.#reader.forget();
-    this.#live.changedByUs(c.req.header("lease-tab") ?? null);
+    this.#live.changedByUs(c.req.header("lease-tab") ?? null, GOES_ON.test(c.req.path));
   });
 
   async #look(path: string, lane: Lane): Promise<Answer> {

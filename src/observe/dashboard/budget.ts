@@ -5,18 +5,18 @@
 
 import type { Clock } from "../../core/clock.ts";
 
-/** `now`: somebody looks at an empty page, or at what they changed. `soon`: what comes after. `later`: news. */
+/** `now`: for an empty page, what somebody changed, a log that grows. `soon`: the rest of a page. `later`: news. */
 export type Lane = "now" | "soon" | "later";
 
 const WINDOW_MS = 10_000;
 /** Of each lane, in a window; what is above is left to the lane before, for a page that is opened next. */
-const MOST = { now: 50, soon: 45, later: 45 } as const satisfies Record<Lane, number>;
+const MOST = { now: 50, soon: 45, later: 38 } as const satisfies Record<Lane, number>;
 /** The last ones are spread over the time until there is room again: nobody waits for all of it. */
 const SPREAD = { now: 6, soon: 12, later: 6 } as const satisfies Record<Lane, number>;
 /** A page of any kind is less than this. */
 const CROWD = 15;
 /** News per second, on average: what else is asked comes out of it too. */
-const NEWS_RATE = 3.8;
+const NEWS_RATE = 3;
 /** Questions that news may save up: more, and a page that is opened into a quiet store would cost too much at once. */
 const NEWS_SAVED = 3;
 

@@ -8,7 +8,7 @@
 import type { Clock } from "../../core/clock.ts";
 import { errorText } from "../../core/errors.ts";
 import type { Budget, Lane } from "./budget.ts";
-import { FRESH_MS } from "./shared_reader.ts";
+import { CALM_MS } from "./shared_reader.ts";
 
 /** What is looked up: a status, a body in JSON, and the path that leads on, where there is one. */
 export interface Answer {
@@ -25,8 +25,6 @@ export type Send = (path: string, answer: Answer) => void;
 
 interface LiveOptions {
   look: (path: string, lane: Lane) => Promise<Answer>;
-  /** In which lane a page that is opened asks for it. */
-  laneOf: (path: string) => Lane;
   watch: (changed: () => void) => () => void;
   budget: Budget;
   clock: Clock;
@@ -69,8 +67,9 @@ const STILL_MS = 700;
 const STILL_TOGETHER_MS = 400;
 /** Even if the store says nothing: other machines' clocks, workers that stopped to beat. */
 const IDLE_MS = 10_000;
-/** What somebody has just changed goes on to change: a job that is cancelled has to end. */
-const HOT_MS = 5_000;
+/** What somebody has just begun goes on: a job that is cancelled has to end. */
+const HOT_MS = 4_000;
+const HOT_PERIOD_MS = 450;
 /** A tab that shows one thing more comes back at once. */
 const LINGER_MS = 1_000;
 
@@ -79,8 +78,8 @@ export class Live {
   readonly #topics = new Map<string, Topic>();
   #change = 0;
   #changed_at_ms = -Infinity;
-  /** The last change that was made through us: which, when, and in which tab. */
-  #ours = { change: 0, at_ms: -Infinity, tab: null as string | null };
+  /** The last change that was made through us: which, in which tab, and until when more is expected to come of it. */
+  #ours = { change: 0, tab: null as string | null, hot_until_ms: -Infinity };
   #unwatch: (() => void) | null = null;
   #wake = Promise.withResolvers<void>();
   #running = false;
@@ -108,10 +107,10 @@ export class Live {
     this.#wake.resolve();
   }
 
-  /** Somebody who looks has changed it, and wants to see that. */
-  changedByUs(tab: string | null = null): void {
+  /** Somebody who looks has changed it, and wants to see that; and what comes of it, where it `goes_on`. */
+  changedByUs(tab: string | null, goes_on: boolean): void {
     this.changed();
-    this.#ours = { change: this.#change, at_ms: this.#changed_at_ms, tab };
+    this.#ours = { change: this.#change, tab, hot_until_ms: goes_on ? this.#changed_at_ms + HOT_MS : -Infinity };
   }
 
   stop(): void {
@@ -203,28 +202,29 @@ export class Live {
         // Where somebody waits for it, it is looked up at once; everything else can wait for its turn.
         const lane = this.#urgentLane(topic);
         if (lane !== null) return { topic, lane, turn_ms: -Infinity, due_ms: -Infinity };
-        const turn_ms = change < this.#ours.change ? -Infinity : looked_at_ms + this.#periodOf(topic);
-        if (this.#isHot(topic, now_ms)) return { topic, lane: "soon", turn_ms, due_ms: turn_ms };
+        const turn_ms = change < this.#ours.change ? -Infinity : looked_at_ms + this.#periodOf(topic, now_ms);
+        if (this.#isHot(topic, now_ms)) return { topic, lane: "now", turn_ms, due_ms: turn_ms };
         const free_ms = grows(answer) ? Math.min(room_at_ms, looked_at_ms + still_ms) : room_at_ms;
-        return { topic, lane: grows(answer) ? "soon" : "later", turn_ms, due_ms: Math.max(turn_ms, free_ms) };
+        return { topic, lane: grows(answer) ? "now" : "later", turn_ms, due_ms: Math.max(turn_ms, free_ms) };
       });
   }
 
-  #periodOf({ answer, change }: Topic): number {
-    if (change >= this.#change) return IDLE_MS;
-    return grows(answer) ? FOLLOW_MS : PERIOD_MS;
+  #periodOf(topic: Topic, now_ms: number): number {
+    if (topic.change >= this.#change) return IDLE_MS;
+    if (grows(topic.answer)) return FOLLOW_MS;
+    return this.#isHot(topic, now_ms) ? HOT_PERIOD_MS : PERIOD_MS;
   }
 
   /** Null: nobody waits for it. */
-  #urgentLane({ path, answer, change, tabs }: Topic): Lane | null {
-    if (answer === null) return this.#options.laneOf(path);
+  #urgentLane({ answer, change, tabs }: Topic): Lane | null {
+    if (answer === null) return "now";
     if (answer.partial === true) return "soon";
     return change < this.#ours.change && this.#isOfTab(tabs) ? "now" : null;
   }
 
   /** What its tab has changed a moment ago. */
   #isHot({ tabs }: Topic, now_ms: number): boolean {
-    return now_ms - this.#ours.at_ms < HOT_MS && this.#isOfTab(tabs);
+    return now_ms < this.#ours.hot_until_ms && this.#isOfTab(tabs);
   }
 
   #isOfTab(tabs: Topic["tabs"]): boolean {
@@ -241,8 +241,8 @@ export class Live {
 
   async #look(topic: Topic, lane: Lane): Promise<void> {
     topic.is_looking = true;
-    // What it is told may be as old as an answer that another tab got.
-    const settled = this.#options.clock.mono_ms() - this.#changed_at_ms >= FRESH_MS;
+    // What it is told may be as old as an answer that was given before.
+    const settled = this.#options.clock.mono_ms() - this.#changed_at_ms >= CALM_MS;
     const fresh = settled || (topic.answer !== null && topic.change < this.#ours.change);
     topic.change = fresh ? this.#change : this.#change - 1;
     const answer = await this.#options.look(topic.path, lane).catch(failed);

@@ -9,7 +9,11 @@ import type { Glance, Store } from "../../store/store.ts";
 import { Budget, type Lane, type Waiter } from "./budget.ts";
 
 /** How long an answer is good for another tab that asks the same. */
-export const FRESH_MS = 400;
+const FRESH_MS = 400;
+/** Where figures of a moment ago are good enough, unless somebody here has changed them. */
+const NEAR_MS = 1_000;
+/** What is not looked at to the second. Whoever wants to know all of a change looks again after so long. */
+export const CALM_MS = 1_500;
 /** What changes slowly, or nobody minds. */
 const SLOW_MS = 10_000;
 
@@ -23,23 +27,23 @@ const GOOD_FOR_MS: Readonly<Record<Verb, number>> = {
   attempts: FRESH_MS,
   checkpoints: FRESH_MS,
   logs: FRESH_MS,
-  counts: FRESH_MS,
-  leases: FRESH_MS,
+  counts: NEAR_MS,
+  leases: NEAR_MS,
   links: FRESH_MS,
   parents: FRESH_MS,
   pausedQueues: FRESH_MS,
   backlog: FRESH_MS,
   topPriority: FRESH_MS,
   nextDue: FRESH_MS,
-  workers: FRESH_MS,
-  expired: FRESH_MS,
-  history: 2_000,
-  oldestPending: FRESH_MS,
+  workers: CALM_MS,
+  expired: NEAR_MS,
+  history: CALM_MS,
+  oldestPending: CALM_MS,
   totals: SLOW_MS,
   recovery: SLOW_MS,
   retryCounts: SLOW_MS,
   learned: SLOW_MS,
-  limits: FRESH_MS,
+  limits: NEAR_MS,
   holdings: FRESH_MS,
   schedules: FRESH_MS,
   nextSchedule: FRESH_MS,
@@ -50,6 +54,7 @@ const CLOCK_READ_EVERY_MS = 60_000;
 
 /** One question, which whoever asks the same shares. */
 interface Asked {
+  verb: Verb;
   /** Null: it waits for its turn. */
   until_ms: number | null;
   waiter: Waiter | null;
@@ -99,9 +104,9 @@ export class SharedReader {
     return this.#time === null ? this.#clock.wall_ms() : this.#clock.mono_ms() + this.#time.offset_ms;
   }
 
-  /** Somebody changed something through us: what is remembered is over. */
+  /** Somebody changed something through us: what is remembered is over, but for what nobody can change here. */
   forget(): void {
-    this.#asked.clear();
+    for (const [name, { verb }] of this.#asked) if (GOOD_FOR_MS[verb] <= NEAR_MS) this.#asked.delete(name);
   }
 
   /** Pages of many jobs that are opened in the same moment are one question. */
@@ -131,7 +136,7 @@ export class SharedReader {
     if (known !== undefined && known.until_ms > now_ms) return known.answer;
     for (const [old, { until_ms }] of this.#asked) if (until_ms !== null && until_ms <= now_ms) this.#asked.delete(old);
     const turn = Promise.withResolvers<unknown>();
-    const asked: Asked = { until_ms: null, waiter: null, answer: turn.promise };
+    const asked: Asked = { verb, until_ms: null, waiter: null, answer: turn.promise };
     this.#asked.set(name, asked);
     asked.waiter = this.budget.take(lane, () => {
       asked.until_ms = this.#clock.mono_ms() + GOOD_FOR_MS[verb];

@@ -80,7 +80,7 @@ describe("the budget", () => {
     const s = stage();
     expect(s.budget.wait_ms).toBe(0);
     s.askAll(11, "now");
-    expect(s.budget.wait_ms).toBeWithin(2_000, 3_000);
+    expect(s.budget.wait_ms).toBeWithin(2_000, 3_500);
     await s.clock.advance(s.budget.wait_ms);
     expect(s.budget.wait_ms).toBe(0);
   });

@@ -63,6 +63,9 @@ describe("the shared reader", () => {
     await s.glance.counts();
     await s.clock.advance(500);
     await s.glance.counts();
+    expect(s.asked).toHaveLength(1);
+    await s.clock.advance(500);
+    await s.glance.counts();
     s.reader.forget();
     await s.glance.counts();
     expect(s.asked).toHaveLength(3);

@@ -78,6 +78,8 @@ function Why({ job }: { job: JobBody }) {
   if (job.damaged !== null) return <Notice tone="bad">{job.damaged}</Notice>;
   if (job.state === "failed") return <Notice tone="bad">{job.error ?? job.reason ?? "it failed"}</Notice>;
   if (job.state === "completed" || job.reason === null) return null;
+  // Cancelled by somebody who gave no reason: the state says all there is to say.
+  if (job.reason === job.state) return null;
   if (job.state === "running") return job.message === null && job.progress === null ? null : <Told job={job} />;
   return <Notice tone={job.state === "cancelled" || job.state === "cancelling" ? "warn" : "info"}>{job.reason}</Notice>;
 }
