@@ -90,7 +90,13 @@ export class Dashboard {
     const guard = new Guard(this.#options);
     const app = this.#app;
     app.onError((error, c) => this.#failed(error, c));
-    app.notFound((c) => refuse(c, 404, "there is nothing here"));
+    app.notFound((c) => {
+      const page = files.find(({ path }) => path === "/index.html");
+      const wants_page = c.req.method === "GET" && (c.req.header("accept") ?? "").includes("text/html");
+      if (page === undefined || !wants_page) return refuse(c, 404, "there is nothing here");
+      // The page says so itself, and where to go on.
+      return c.newResponse(plainOf(page), 404, { "content-type": page.type, "cache-control": "no-cache" });
+    });
     app.use(guard.everywhere);
     app.use("/api/*", smallBody);
     app.post("/api/login", async (c) => {
@@ -201,11 +207,16 @@ function nothingHere(c: Context): Response {
   return refuse(c, 404, `there is no ${c.req.method} ${c.req.path} here: it is for the pages of lease ui; ${instead}`);
 }
 
+function plainOf({ gzip }: PageFile): ReadableStream {
+  return new Blob([gzip as Uint8Array<ArrayBuffer>]).stream().pipeThrough(new DecompressionStream("gzip"));
+}
+
 /** Any page's address is answered with the same document, which looks at the address itself. */
 const PAGES = ["/", "/jobs", "/jobs/:id", "/queues", "/workers", "/schedules", "/failures"];
 
 function pages(app: Hono, files: readonly PageFile[]): void {
-  for (const { path, type, gzip, immutable } of files) {
+  for (const file of files) {
+    const { path, type, gzip, immutable } = file;
     const answer = (c: Context) => {
       c.header("content-type", type);
       c.header("cache-control", immutable ? "public, max-age=31536000, immutable" : "no-cache");
@@ -214,8 +225,7 @@ function pages(app: Hono, files: readonly PageFile[]): void {
         c.header("vary", "accept-encoding");
         return c.body(gzip as never);
       }
-      const plain = new Blob([gzip as Uint8Array<ArrayBuffer>]).stream().pipeThrough(new DecompressionStream("gzip"));
-      return c.body(plain as never);
+      return c.body(plainOf(file) as never);
     };
     for (const address of path === "/index.html" ? PAGES : [path]) app.get(address, answer);
   }

@@ -10,7 +10,7 @@ export type Lane = "now" | "soon" | "later";
 
 const WINDOW_MS = 10_000;
 /** Of each lane, in a window; what is above is left to the lane before, for a page that is opened next. */
-const MOST = { now: 50, soon: 45, later: 38 } as const satisfies Record<Lane, number>;
+const MOST = { now: 50, soon: 45, later: 42 } as const satisfies Record<Lane, number>;
 /** The last ones are spread over the time until there is room again: nobody waits for all of it. */
 const SPREAD = { now: 6, soon: 12, later: 6 } as const satisfies Record<Lane, number>;
 /** A page of any kind is less than this. */
@@ -19,6 +19,8 @@ const CROWD = 15;
 const NEWS_RATE = 3;
 /** Questions that news may save up: more, and a page that is opened into a quiet store would cost too much at once. */
 const NEWS_SAVED = 3;
+/** And questions that they wait for others at the most: who has opened many pages wants to see them move, too. */
+const NEWS_OWED = 9;
 
 export interface Waiter {
   lane: Lane;
@@ -112,7 +114,7 @@ export class Budget {
       }
       this.#waiters.splice(this.#waiters.indexOf(next), 1);
       this.asked += 1;
-      this.#saved = this.#savedNow() - 1;
+      this.#saved = Math.max(-NEWS_OWED, this.#savedNow() - 1);
       this.#window.push(this.#clock.mono_ms());
       next.start();
     }

@@ -10,7 +10,7 @@ import { isOver, JobFacts } from "./job_facts.tsx";
 import { JobForm } from "./job_form.tsx";
 import { JobLog } from "./job_log.tsx";
 import { useLive } from "./live_client.ts";
-import { Button, Dialog, Empty, Notice, Progress, Section, StateMark, Waiting } from "./parts.tsx";
+import { Button, Dialog, Notice, Progress, Section, StateMark, Waiting } from "./parts.tsx";
 import { attempt, cancelJobs, retryJobs, say } from "./requests.ts";
 import type { AttemptBody, CheckpointBody, JobBody, State } from "./types.ts";
 
@@ -80,9 +80,13 @@ function Why({ job }: { job: JobBody }) {
   if (job.state === "completed" || job.reason === null) return null;
   // Cancelled by somebody who gave no reason: the state says all there is to say.
   if (job.reason === job.state) return null;
+  if (job.state === "running" && isStranded(job.reason)) return <Notice tone="warn">{job.reason}</Notice>;
   if (job.state === "running") return job.message === null && job.progress === null ? null : <Told job={job} />;
   return <Notice tone={job.state === "cancelled" || job.state === "cancelling" ? "warn" : "info"}>{job.reason}</Notice>;
 }
+
+/** Nobody works on it any more: what it said last does not say so. */
+const isStranded = (reason: string) => reason.endsWith("waits for a sweep");
 
 function Told({ job }: { job: JobBody }) {
   return (
@@ -136,7 +140,7 @@ export function JobPage({ id }: { id: number }) {
   const { body: job, error } = useLive<JobBody>(Number.isSafeInteger(id) ? `/jobs/${id}` : null);
   const [chosen, setChosen] = useState<number | null>(null);
   const past = usePast(job);
-  if (!Number.isSafeInteger(id)) return <Empty>This is not the number of a job.</Empty>;
+  if (!Number.isSafeInteger(id)) return <Notice tone="bad">this is not the number of a job</Notice>;
   if (job === null) return <Waiting error={error} />;
   const shown = chosen ?? job.attempts;
   return (

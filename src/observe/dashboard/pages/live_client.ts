@@ -26,7 +26,8 @@ interface Message {
   body: unknown;
 }
 
-export type Link = "live" | "connecting" | "lost";
+/** `idle`: the page shows nothing that could change. */
+export type Link = "idle" | "live" | "connecting" | "lost";
 
 const RETRY_MS = 1_500;
 const HIDDEN_FOR_MS = 5_000;
@@ -37,7 +38,7 @@ class LiveClient {
   #source: EventSource | null = null;
   #planned = 0;
   #offset_ms = 0;
-  link: Link = "connecting";
+  link: Link = "idle";
   readonly linkListeners = new Set<() => void>();
 
   constructor() {
@@ -83,7 +84,9 @@ class LiveClient {
   #connect(): void {
     this.#source?.close();
     this.#source = null;
+    if (this.#entries.size === 0) this.#turn("idle");
     if (this.#entries.size === 0 || document.hidden) return;
+    if (this.link === "idle") this.#turn("connecting");
     const names = new Map([...this.#entries].map(([name, { path }]) => [path(), name]));
     const query = [...names.keys()].map((path) => `path=${encodeURIComponent(path)}`).join("&");
     const source = new EventSource(`/api/live?tab=${TAB}&${query}`);
