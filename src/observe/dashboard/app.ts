@@ -32,6 +32,7 @@ const MOST_PATHS = 8;
 const MOST_TABS = 500;
 /** A tab that takes nothing in for so long has gone. */
 const MOST_WAITING_BYTES = 8 * 1024 * 1024;
+const PAUSE = /^\/api\/queues\//;
 /** After what is asked for here the state of a job changes by itself; a queue is paused and that is it. */
 const GOES_ON = /^\/api\/(?:jobs|schedules\/run)\b/;
 const PING_EVERY_MS = 15_000;
@@ -119,7 +120,8 @@ export class Dashboard {
   /** Those who look see what was changed at once. */
   readonly #tellLookers = createMiddleware(async (c, next) => {
     await next();
-    this.#reader.forget();
+    if (PAUSE.test(c.req.path)) this.#reader.forgetPauses();
+    else this.#reader.forget();
     this.#live.changedByUs(c.req.header("lease-tab") ?? null, GOES_ON.test(c.req.path));
   });
 

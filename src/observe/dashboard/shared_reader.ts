@@ -109,6 +109,11 @@ export class SharedReader {
     for (const [name, { verb }] of this.#asked) if (GOOD_FOR_MS[verb] <= NEAR_MS) this.#asked.delete(name);
   }
 
+  /** A queue was paused, or resumed: that changes no job. */
+  forgetPauses(): void {
+    for (const [name, { verb }] of this.#asked) if (verb === "pausedQueues") this.#asked.delete(name);
+  }
+
   /** Pages of many jobs that are opened in the same moment are one question. */
   async #jobs(lane: Lane, ids: readonly number[]): Promise<(Job | null)[]> {
     const [id] = ids;

@@ -12,7 +12,7 @@ function stage() {
     if (name === "jobs") return (query as number[]).map((id) => (id < 4 ? { id } : null));
     return asked.length;
   };
-  const names = ["counts", "jobs", "recovery"].map((name) => [name, verb(name)]);
+  const names = ["counts", "jobs", "recovery", "pausedQueues"].map((name) => [name, verb(name)]);
   const store = {
     now: async () => clock.wall_ms(),
     location: "here",
@@ -69,6 +69,14 @@ describe("the shared reader", () => {
     s.reader.forget();
     await s.glance.counts();
     expect(s.asked).toHaveLength(3);
+  });
+
+  test("asks for nothing but paused queues again when one was paused", async () => {
+    const s = stage();
+    await Promise.all([s.glance.counts(), s.glance.pausedQueues()]);
+    s.reader.forgetPauses();
+    await Promise.all([s.glance.counts(), s.glance.pausedQueues()]);
+    expect(s.asked).toEqual(["counts", "pausedQueues", "pausedQueues"]);
   });
 
   test("remembers no failure", async () => {
