@@ -45,6 +45,8 @@ interface Topic {
   change: number;
   looked_at_ms: number;
   is_looking: boolean;
+  /** Somebody has come back to it, who has not seen what has changed. */
+  is_awaited: boolean;
   /** Since when nobody has shown it. */
   left_at_ms: number | null;
 }
@@ -128,10 +130,12 @@ export class Live {
       change: -1,
       looked_at_ms: -Infinity,
       is_looking: false,
+      is_awaited: false,
       left_at_ms: null,
     };
     this.#topics.set(path, topic);
     topic.tabs.set(send, seat);
+    topic.is_awaited ||= topic.left_at_ms !== null && topic.change < this.#change;
     topic.left_at_ms = null;
     if (topic.answer !== null && topic.answer.body !== "") send(seat.known_as, topic.answer);
     this.#wake.resolve();
@@ -216,8 +220,8 @@ export class Live {
   }
 
   /** Null: nobody waits for it. */
-  #urgentLane({ answer, change, tabs }: Topic): Lane | null {
-    if (answer === null) return "now";
+  #urgentLane({ answer, change, tabs, is_awaited }: Topic): Lane | null {
+    if (answer === null || is_awaited) return "now";
     if (answer.partial === true) return "soon";
     return change < this.#ours.change && this.#isOfTab(tabs) ? "now" : null;
   }
@@ -241,6 +245,7 @@ export class Live {
 
   async #look(topic: Topic, lane: Lane): Promise<void> {
     topic.is_looking = true;
+    topic.is_awaited = false;
     // What it is told may be as old as an answer that was given before.
     const settled = this.#options.clock.mono_ms() - this.#changed_at_ms >= CALM_MS;
     const fresh = settled || (topic.answer !== null && topic.change < this.#ours.change);

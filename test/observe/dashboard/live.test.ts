@@ -174,6 +174,17 @@ describe("a tab", () => {
     expect(s.told.slice(1)).toEqual(['/overview "/overview 1"', '/jobs/1 "/jobs/1 2"']);
   });
 
+  test("that comes back after a change is not left with what it saw", async () => {
+    const s = stage(undefined, () => 20);
+    const leave = s.follow("/queues");
+    await s.clock.advance(0);
+    leave();
+    s.change();
+    s.follow("/queues");
+    await s.clock.advance(0);
+    expect(s.told).toEqual(['/queues "/queues 1"', '/queues "/queues 1"', '/queues "/queues 2"']);
+  });
+
   test("asks no more for what will not change", async () => {
     const s = stage(() => ({ final: true }));
     s.follow("/log");
