@@ -106,6 +106,20 @@ describe("the page of a job", () => {
     expect((await site.store.list({ limit: 1, newest_first: true }))[0]?.id).toBe(before);
   });
 
+  test("says that nobody works on it any more, instead of what it said last", async ({ site, open }) => {
+    const id = await site.enqueue(["-q", "stranded"], "true");
+    await site.store.acquire({
+      holder: "gone",
+      host: "elsewhere",
+      lease_ms: 1,
+      count: 1,
+      queues: ["stranded"],
+      task: null,
+    });
+    const page = await open(`/jobs/${id}`);
+    await page.locator(".notice.is-warn", { hasText: "waits for a sweep" }).waitFor();
+  });
+
   test("of a job that there is not says so", async ({ open }) => {
     const page = await open("/jobs/999999");
     await page.getByText("there is no job 999999").waitFor();
@@ -228,6 +242,48 @@ describe("failures", () => {
     await group.locator("summary").click();
     await group.getByRole("button", { name: "Retry 3 failed jobs" }).click();
     await Promise.all(ids.map((id) => site.reaches(id, "failed", { token: 2 })));
+  });
+});
+
+describe("an address that leads nowhere", () => {
+  test("is told by a page that leads on, and not by what programs are told", async ({ open, url }) => {
+    const headers = { accept: "text/html" };
+    expect((await fetch(`${url}/nothing/here`, { headers })).status).toBe(404);
+    expect(await (await fetch(`${url}/nothing/here`)).json()).toEqual({ error: "there is nothing here" });
+    const page = await open("/nothing/here");
+    await page.getByText("There is no such page").waitFor();
+    await page.locator(".link.is-idle").waitFor();
+    await page.locator("main").getByRole("link", { name: "Overview" }).click();
+    await page.locator(".figure").first().waitFor();
+  });
+});
+
+describe("names and numbers of any size", () => {
+  test("leave what stands behind a queue on the page, and forty queues without a worker are one notice", async ({
+    site,
+    open,
+  }) => {
+    const long = `long-${"name-".repeat(30)}`;
+    const names = [long, ...Array.from({ length: 40 }, (_, n) => `unserved-${n}`)];
+    const ids = await Promise.all(names.map((queue) => site.enqueue(["-q", queue], "true")));
+    const page = await open("/queues");
+    const buttons = page.getByRole("button", { name: `pause queue ${long}` });
+    const box = await buttons.boundingBox();
+    expect((box?.x ?? 0) + (box?.width ?? 0)).toBeWithin(1, 1_280);
+    const overview = await open("/");
+    await overview.locator(".notice", { hasText: "that no worker serves" }).waitFor();
+    expect(await overview.locator(".notice").count()).toBeLessThan(5);
+    await site.store.cancel(ids, null);
+  });
+
+  test("leave the page that is open in sight on a phone", async ({ open }) => {
+    const page = await open("/failures", { viewport: { width: 390, height: 740 } });
+    const [nav, link] = await Promise.all([
+      page.locator("nav").boundingBox(),
+      page.locator("nav [aria-current]").boundingBox(),
+    ]);
+    // What fades out at the end is as wide as this.
+    expect((link?.x ?? 0) + (link?.width ?? 0)).toBeLessThanOrEqual((nav?.x ?? 0) + (nav?.width ?? 0) - 27);
   });
 });
 

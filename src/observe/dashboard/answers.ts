@@ -10,7 +10,7 @@ import { jobPages, LogEnds } from "../../lookup/job_pages.ts";
 import { findJobs, SEARCHED_JOBS } from "../../lookup/job_search.ts";
 import { logPage, wholeLog } from "../../lookup/log_pages.ts";
 import { overviewNow } from "../../lookup/overview.ts";
-import { queuesNow } from "../../lookup/queues.ts";
+import { queuesAround } from "../../lookup/queues.ts";
 import { around } from "../../lookup/why_waiting.ts";
 import { leasesByEnd, withHeldJobs, workersNow } from "../../lookup/workers.ts";
 import type { Glance } from "../../store/store.ts";
@@ -19,6 +19,7 @@ import { jobDetailJson, jobJson, overviewJson, queueJson, workerJson } from "../
 import { limitJson } from "../../view/limits.ts";
 import { runtimeOf } from "../../view/lists.ts";
 import { QUEUE_STATES } from "../../view/queues.ts";
+import { WITHOUT_PAST, type PastOfJobs } from "./job_past.ts";
 import { isRange, pastOf, RANGES } from "./past.ts";
 import { scheduleJson } from "../../view/schedules.ts";
 import { rfc3339 } from "../../view/time.ts";
@@ -66,11 +67,10 @@ async function rowsJson(store: Glance, jobs: readonly Job[], now_ms: number) {
 
 async function overview(store: Glance) {
   const now_ms = await store.now();
-  const running: ShownState[] = ["running", "cancelling"];
   const [facts, history, jobs] = await Promise.all([
     overviewNow(store, now_ms),
     pastOf(store, RANGES.hour, now_ms),
-    store.list({ states: running, sort: "started", limit: RUNNING_SHOWN, newest_first: false }),
+    longestRunning(store),
   ]);
   const told = overviewJson(facts, now_ms);
   return {
@@ -82,8 +82,23 @@ async function overview(store: Glance) {
   };
 }
 
+/** Out of the leases, which are asked for anyway, unless there are too many of them. */
+async function longestRunning(store: Glance): Promise<Job[]> {
+  const leases = await leasesByEnd(store, { most: MOST_LEASES });
+  const started_ms = ({ started_at_ms }: Job) => started_at_ms ?? 0;
+  if (leases.all) return leases.jobs.toSorted((a, b) => started_ms(a) - started_ms(b)).slice(0, RUNNING_SHOWN);
+  const running: ShownState[] = ["running", "cancelling"];
+  return store.list({ states: running, sort: "started", limit: RUNNING_SHOWN, newest_first: false });
+}
+
 async function queues(store: Glance) {
-  const [rows, oldest] = await Promise.all([queuesNow(store, await store.now()), store.oldestPending()]);
+  const now_ms = await store.now();
+  const [present, leases, oldest] = await Promise.all([
+    workersNow(store),
+    leasesByEnd(store, { most: MOST_LEASES }),
+    store.oldestPending(),
+  ]);
+  const rows = await queuesAround(store, present, now_ms, leases);
   const since = new Map(oldest.map(({ queue, since_ms }) => [queue, rfc3339(since_ms)]));
   return rows.map((row) => ({ ...queueJson(row), oldest_pending_at: since.get(row.queue) ?? null }));
 }
@@ -113,14 +128,17 @@ function groupJson({ error, failures, retrying, first_at_ms, last_at_ms }: Failu
   };
 }
 
-async function detail(store: Glance, id: number) {
+/** `in_parts`: what was tried, and what was noted on the way, is left out (null) where `isPart` says so. */
+async function detail(store: Glance, id: number, past: PastOfJobs, isPart: () => boolean) {
   const now_ms = await store.now();
-  const [page] = await jobPages(store, [id], now_ms, NO_LOG);
+  const [page] = await jobPages({ ...store, ...WITHOUT_PAST }, [id], now_ms, NO_LOG);
   if (page === null || page === undefined) return null;
   const { job } = page;
-  const told = jobDetailJson(job, { ...page, reason: page.reason(now_ms), show_env: false });
+  const known = past.known(job, now_ms) ?? (isPart() ? null : await past.read(store, job, now_ms));
+  const told = jobDetailJson(job, { ...page, ...known, reason: page.reason(now_ms), show_env: false });
   return {
     ...told,
+    ...(known === null ? { history: null, checkpoints: null } : {}),
     output: told.output?.slice(0, OUTPUT_CHARACTERS) ?? null,
     command: commandText(job),
     damaged: job.damaged ?? null,
@@ -148,8 +166,17 @@ function states(text: string): ShownState[] {
   return QUEUE_STATES.filter((state) => asked.includes(state));
 }
 
-/** `of_download` reads what nobody else wants at the same time. */
-export function answers(store: Glance, about: About, of_download: Pick<Glance, "logs">): Hono {
+export interface AnswerOptions {
+  store: Glance;
+  about: About;
+  /** Reads what nobody else wants at the same time. */
+  of_download: Pick<Glance, "logs">;
+  past: PastOfJobs;
+  /** Whether what is not needed at once has to wait. */
+  isPart: () => boolean;
+}
+
+export function answers({ store, about, of_download, past, isPart }: AnswerOptions): Hono {
   const app = new Hono();
   app.get("/about", (c) => c.json(about));
   app.get("/overview", async (c) => c.json(await overview(store)));
@@ -185,8 +212,10 @@ export function answers(store: Glance, about: About, of_download: Pick<Glance, "
   });
   app.get("/jobs/:id", async (c) => {
     const id = whole(c.req.param("id"));
-    const told = id === null ? null : await detail(store, id);
-    return told === null ? refuse(c, 404, `there is no job ${c.req.param("id")}`) : c.json(told);
+    const told = id === null ? null : await detail(store, id, past, isPart);
+    if (told === null) return refuse(c, 404, `there is no job ${c.req.param("id")}`);
+    if (told.history === null) c.header("lease-partial", "1");
+    return c.json(told);
   });
   logAnswers(app, store, of_download);
   return app;
@@ -199,7 +228,11 @@ function logAnswers(app: Hono, store: Glance, of_download: Pick<Glance, "logs">)
     const [from, before] = [whole(c.req.query("from")), whole(c.req.query("before"))];
     const place = { job: id, attempt, ...(from === null ? {} : { from }), ...(before === null ? {} : { before }) };
     const { entries, start, next } = await logPage(store, place);
-    if (from !== null) c.header("lease-next", `/jobs/${id}/log?attempt=${attempt}&from=${next}`);
+    // Of an attempt that is over nothing comes behind the end.
+    const over = c.req.query("over") !== undefined;
+    if (over && from !== null && entries.length === 0) c.header("lease-final", "1");
+    else if (before === null)
+      c.header("lease-next", `/jobs/${id}/log?attempt=${attempt}&from=${next}${over ? "&over" : ""}`);
     const pieces = entries.map(({ stream, at_ms, bytes, start: at }) => {
       // Bytes and not text: a character may be in two pieces.
       return { stream, at: rfc3339(at_ms), start: at, data: Buffer.from(bytes).toString("base64") };

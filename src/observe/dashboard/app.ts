@@ -10,9 +10,11 @@ import type { Clock } from "../../core/clock.ts";
 import { errorText, LeaseError } from "../../core/errors.ts";
 import type { Store } from "../../store/store.ts";
 import { answers, type About } from "./answers.ts";
+import type { Lane } from "./budget.ts";
 import { changes, type Abilities } from "./changes.ts";
 import type { PageFile } from "./files.ts";
 import { Guard, refuse, type Guarded } from "./guard.ts";
+import { PastOfJobs } from "./job_past.ts";
 import { Live, type Answer } from "./live.ts";
 import { SharedReader } from "./shared_reader.ts";
 
@@ -30,6 +32,9 @@ const MOST_PATHS = 8;
 const MOST_TABS = 500;
 /** A tab that takes nothing in for so long has gone. */
 const MOST_WAITING_BYTES = 8 * 1024 * 1024;
+const PAUSE = /^\/api\/queues\//;
+/** After what is asked for here the state of a job changes by itself; a queue is paused and that is it. */
+const GOES_ON = /^\/api\/(?:jobs|schedules\/run)\b/;
 const PING_EVERY_MS = 15_000;
 /** A job with an input of its largest size, written as JSON. */
 const MOST_SENT_MIB = 4;
@@ -38,18 +43,20 @@ export class Dashboard {
   readonly #options: DashboardOptions;
   readonly #live: Live;
   readonly #reader: SharedReader;
-  readonly #reads: Hono;
+  /** What is asked in a hurry, and what is not: the same answers. */
+  readonly #reads: Readonly<Record<Lane, Hono>>;
+  readonly #past = new PastOfJobs();
   readonly #app = new Hono();
   #tabs = 0;
 
   constructor(options: DashboardOptions) {
     this.#options = options;
-    const { store, clock, about } = options;
+    const { store, clock } = options;
     this.#reader = new SharedReader(store, clock);
-    this.#reads = answers(this.#reader.glance, about, store);
-    this.#reads.onError((error, c) => this.#failed(error, c));
+    const [now, soon, later] = [this.#reading("now"), this.#reading("soon"), this.#reading("later")];
+    this.#reads = { now, soon, later };
     this.#live = new Live({
-      look: (path) => this.#look(path),
+      look: (path, lane) => this.#look(path, lane),
       watch: (changed) => store.watch(changed),
       budget: this.#reader.budget,
       clock,
@@ -66,6 +73,17 @@ export class Dashboard {
 
   stop(): void {
     this.#live.stop();
+    this.#reader.budget.stop();
+  }
+
+  #reading(lane: Lane, in_parts = true): Hono {
+    const { about, store } = this.#options;
+    const { budget } = this.#reader;
+    // What is not needed at once is left for later where there is no room for it now.
+    const isPart = () => in_parts && lane === "now" && budget.isCrowded;
+    const reads = answers({ store: this.#reader.glance(lane), about, of_download: store, past: this.#past, isPart });
+    reads.onError((error, c) => this.#failed(error, c));
+    return reads;
   }
 
   #build(): void {
@@ -73,7 +91,13 @@ export class Dashboard {
     const guard = new Guard(this.#options);
     const app = this.#app;
     app.onError((error, c) => this.#failed(error, c));
-    app.notFound((c) => refuse(c, 404, "there is nothing here"));
+    app.notFound((c) => {
+      const page = files.find(({ path }) => path === "/index.html");
+      const wants_page = c.req.method === "GET" && (c.req.header("accept") ?? "").includes("text/html");
+      if (page === undefined || !wants_page) return refuse(c, 404, "there is nothing here");
+      // The page says so itself, and where to go on.
+      return c.newResponse(plainOf(page), 404, { "content-type": page.type, "cache-control": "no-cache" });
+    });
     app.use(guard.everywhere);
     app.use("/api/*", smallBody);
     app.post("/api/login", async (c) => {
@@ -83,7 +107,7 @@ export class Dashboard {
     });
     app.use("/api/*", guard.readers);
     app.get("/api/live", (c) => this.#follow(c));
-    app.route("/api", this.#reads);
+    app.route("/api", this.#reading("now", false));
     if (!about.read_only) {
       const writes = changes(store, this.#options);
       for (const { path } of writes.routes) app.post(`/api${path}`, guard.writers, this.#tellLookers);
@@ -94,16 +118,20 @@ export class Dashboard {
   }
 
   /** Those who look see what was changed at once. */
-  readonly #tellLookers = createMiddleware(async (_c, next) => {
+  readonly #tellLookers = createMiddleware(async (c, next) => {
     await next();
-    this.#reader.forget();
-    this.#live.changed(true);
+    if (PAUSE.test(c.req.path)) this.#reader.forgetPauses();
+    else this.#reader.forget();
+    this.#live.changedByUs(c.req.header("lease-tab") ?? null, GOES_ON.test(c.req.path));
   });
 
-  async #look(path: string): Promise<Answer> {
+  async #look(path: string, lane: Lane): Promise<Answer> {
     await this.#reader.now_ms();
-    const response = await this.#reads.request(path);
-    return { status: response.status, body: await response.text(), next: response.headers.get("lease-next") };
+    const response = await this.#reads[lane].request(path);
+    const { status, headers } = response;
+    const partial = headers.has("lease-partial");
+    const final = headers.has("lease-final");
+    return { status, body: await response.text(), next: headers.get("lease-next"), partial, final };
   }
 
   /** Server-sent events: `{ path, now, status, body }` for each answer of which there is news. */
@@ -112,11 +140,12 @@ export class Dashboard {
     if (paths.length === 0 || paths.length > MOST_PATHS || !paths.every((path) => path.startsWith("/")))
       return refuse(c, 400, `name what to follow: 1 to ${MOST_PATHS} paths`);
     if (this.#tabs >= MOST_TABS) return refuse(c, 503, "too many tabs are open");
+    const tab = c.req.query("tab") ?? null;
     let end = () => {};
     const body = new ReadableStream<Uint8Array>(
       {
         start: (out) => {
-          end = this.#stream(out, paths);
+          end = this.#stream(out, paths, tab);
         },
         cancel: () => end(),
       },
@@ -125,7 +154,7 @@ export class Dashboard {
     return c.body(body as never, 200, { "content-type": "text/event-stream", "x-accel-buffering": "no" });
   }
 
-  #stream(out: ReadableStreamDefaultController<Uint8Array>, paths: readonly string[]): () => void {
+  #stream(out: ReadableStreamDefaultController<Uint8Array>, paths: readonly string[], tab: string | null): () => void {
     const { clock } = this.#options;
     const encoder = new TextEncoder();
     let over = false;
@@ -153,10 +182,11 @@ export class Dashboard {
     this.#tabs += 1;
     write("retry: 2000\n\n");
     unping = clock.after(PING_EVERY_MS, ping);
-    unfollow = this.#live.follow(paths, (path, { status, body }) => {
+    const send = (path: string, { status, body }: Answer) => {
       const now = Math.round(this.#reader.known_now_ms);
       write(`data: {"path":${JSON.stringify(path)},"now":${now},"status":${status},"body":${body}}\n\n`);
-    });
+    };
+    unfollow = this.#live.follow(paths, send, tab);
     return end;
   }
 
@@ -179,11 +209,16 @@ function nothingHere(c: Context): Response {
   return refuse(c, 404, `there is no ${c.req.method} ${c.req.path} here: it is for the pages of lease ui; ${instead}`);
 }
 
+function plainOf({ gzip }: PageFile): ReadableStream {
+  return new Blob([gzip as Uint8Array<ArrayBuffer>]).stream().pipeThrough(new DecompressionStream("gzip"));
+}
+
 /** Any page's address is answered with the same document, which looks at the address itself. */
 const PAGES = ["/", "/jobs", "/jobs/:id", "/queues", "/workers", "/schedules", "/failures"];
 
 function pages(app: Hono, files: readonly PageFile[]): void {
-  for (const { path, type, gzip, immutable } of files) {
+  for (const file of files) {
+    const { path, type, gzip, immutable } = file;
     const answer = (c: Context) => {
       c.header("content-type", type);
       c.header("cache-control", immutable ? "public, max-age=31536000, immutable" : "no-cache");
@@ -192,8 +227,7 @@ function pages(app: Hono, files: readonly PageFile[]): void {
         c.header("vary", "accept-encoding");
         return c.body(gzip as never);
       }
-      const plain = new Blob([gzip as Uint8Array<ArrayBuffer>]).stream().pipeThrough(new DecompressionStream("gzip"));
-      return c.body(plain as never);
+      return c.body(plainOf(file) as never);
     };
     for (const address of path === "/index.html" ? PAGES : [path]) app.get(address, answer);
   }

@@ -1,50 +1,19 @@
 /**
- * One reader of the store for all who look at the dashboard. What two tabs ask in the same moment is asked once, and what
- * is asked is counted: a budget of questions per second holds however many tabs are open.
+ * One reader of the store for all who look at the dashboard. What two tabs ask in the same moment is asked once, and each
+ * question waits until the budget has room for it.
  */
 
-import type { Clock } from "../../core/clock.ts";
+import { sleep, type Clock } from "../../core/clock.ts";
+import type { Job } from "../../core/job.ts";
 import type { Glance, Store } from "../../store/store.ts";
-
-/** Questions per second, on average: five with what a page asks that is opened now and then. */
-const RATE = 4;
-/** A page that is opened asks all it needs at once: with more than this, its first ten seconds cost more than five each. */
-const BURST = 3;
-/** More than any page asks, or each look at that one would be for less than it costs; what many that open ask is given. */
-const DEBT = 20;
-
-export class Budget {
-  readonly #clock: Clock;
-  #left = BURST;
-  #counted_at_ms: number;
-  /** How many questions have been asked so far. */
-  asked = 0;
-
-  constructor(clock: Clock) {
-    this.#clock = clock;
-    this.#counted_at_ms = clock.mono_ms();
-  }
-
-  take(): void {
-    this.asked += 1;
-    this.#left = Math.max(-DEBT, this.#now() - 1);
-  }
-
-  /** How long it takes until there is something left; for whoever has time. */
-  get wait_ms(): number {
-    return Math.max(0, Math.ceil(((1 - this.#now()) * 1_000) / RATE));
-  }
-
-  #now(): number {
-    const now_ms = this.#clock.mono_ms();
-    this.#left = Math.min(BURST, this.#left + ((now_ms - this.#counted_at_ms) * RATE) / 1_000);
-    this.#counted_at_ms = now_ms;
-    return this.#left;
-  }
-}
+import { Budget, type Lane, type Waiter } from "./budget.ts";
 
 /** How long an answer is good for another tab that asks the same. */
-export const FRESH_MS = 400;
+const FRESH_MS = 400;
+/** Where figures of a moment ago are good enough, unless somebody here has changed them. */
+const NEAR_MS = 1_000;
+/** What is not looked at to the second. Whoever wants to know all of a change looks again after so long. */
+export const CALM_MS = 1_500;
 /** What changes slowly, or nobody minds. */
 const SLOW_MS = 10_000;
 
@@ -58,51 +27,67 @@ const GOOD_FOR_MS: Readonly<Record<Verb, number>> = {
   attempts: FRESH_MS,
   checkpoints: FRESH_MS,
   logs: FRESH_MS,
-  counts: FRESH_MS,
-  leases: FRESH_MS,
+  counts: NEAR_MS,
+  leases: NEAR_MS,
   links: FRESH_MS,
   parents: FRESH_MS,
   pausedQueues: FRESH_MS,
   backlog: FRESH_MS,
   topPriority: FRESH_MS,
   nextDue: FRESH_MS,
-  workers: FRESH_MS,
-  expired: FRESH_MS,
-  history: 2_000,
-  oldestPending: FRESH_MS,
+  workers: CALM_MS,
+  expired: NEAR_MS,
+  history: CALM_MS,
+  oldestPending: CALM_MS,
   totals: SLOW_MS,
   recovery: SLOW_MS,
   retryCounts: SLOW_MS,
   learned: SLOW_MS,
-  limits: FRESH_MS,
+  limits: NEAR_MS,
   holdings: FRESH_MS,
   schedules: FRESH_MS,
   nextSchedule: FRESH_MS,
 };
 
+const TOGETHER_MS = 10;
 const CLOCK_READ_EVERY_MS = 60_000;
+
+/** One question, which whoever asks the same shares. */
+interface Asked {
+  verb: Verb;
+  /** Null: it waits for its turn. */
+  until_ms: number | null;
+  waiter: Waiter | null;
+  answer: Promise<unknown>;
+}
 
 export class SharedReader {
   readonly #store: Store;
   readonly #clock: Clock;
-  readonly #answers = new Map<string, { until_ms: number; answer: Promise<unknown> }>();
+  readonly #asked = new Map<string, Asked>();
+  /** Jobs that somebody wants to be asked for together, while that waits for its turn. */
+  readonly #wanted = new Map<Lane, Set<number>>();
   readonly budget: Budget;
-  readonly glance: Glance;
   #time: { read_at_ms: number; offset_ms: number } | null = null;
 
   constructor(store: Store, clock: Clock) {
     this.#store = store;
     this.#clock = clock;
     this.budget = new Budget(clock);
-    const { location, shares_clock } = store;
+  }
+
+  /** What can be asked, by somebody who is in such a hurry. */
+  glance(lane: Lane): Glance {
+    const { location, shares_clock } = this.#store;
     const verbs = (Object.keys(GOOD_FOR_MS) as Verb[]).map((verb) => [
       verb,
-      (...args: unknown[]) => this.#ask(verb, args),
+      (...args: unknown[]) => this.#ask(lane, verb, args),
     ]);
-    const watch: Store["watch"] = (changed) => store.watch(changed);
-    const onReplaced: Store["onReplaced"] = (fence) => store.onReplaced(fence);
+    const watch: Store["watch"] = (changed) => this.#store.watch(changed);
+    const onReplaced: Store["onReplaced"] = (fence) => this.#store.onReplaced(fence);
     const asked: Record<Verb, never> = Object.fromEntries(verbs);
-    this.glance = { location, shares_clock, now: () => this.now_ms(), watch, onReplaced, ...asked };
+    const jobs: Store["jobs"] = (ids) => this.#jobs(lane, ids);
+    return { location, shares_clock, now: () => this.now_ms(), watch, onReplaced, ...asked, jobs };
   }
 
   /** The store's clock, which is asked now and then only. */
@@ -119,23 +104,54 @@ export class SharedReader {
     return this.#time === null ? this.#clock.wall_ms() : this.#clock.mono_ms() + this.#time.offset_ms;
   }
 
-  /** Somebody changed something through us: what is remembered is over. */
+  /** Somebody changed something through us: what is remembered is over, but for what nobody can change here. */
   forget(): void {
-    this.#answers.clear();
+    for (const [name, { verb }] of this.#asked) if (GOOD_FOR_MS[verb] <= NEAR_MS) this.#asked.delete(name);
   }
 
-  #ask(verb: Verb, args: readonly unknown[]): Promise<unknown> {
+  /** A queue was paused, or resumed: that changes no job. */
+  forgetPauses(): void {
+    for (const [name, { verb }] of this.#asked) if (verb === "pausedQueues") this.#asked.delete(name);
+  }
+
+  /** Pages of many jobs that are opened in the same moment are one question. */
+  async #jobs(lane: Lane, ids: readonly number[]): Promise<(Job | null)[]> {
+    const [id] = ids;
+    if (ids.length !== 1 || id === undefined) return this.#ask(lane, "jobs", [ids]) as Promise<(Job | null)[]>;
+    const wanted = this.#wanted.get(lane) ?? new Set<number>();
+    this.#wanted.set(lane, wanted);
+    wanted.add(id);
+    // All that begin in this moment have named theirs by then; where there are many, their browsers need a little.
+    if (this.budget.isCrowded) await sleep(this.#clock, TOGETHER_MS);
+    else await Promise.resolve();
+    if (this.#wanted.get(lane) === wanted) this.#wanted.delete(lane);
+    const together = [...wanted].toSorted((a, b) => a - b);
+    const found = (await this.#ask(lane, "jobs", [together])) as (Job | null)[];
+    return [found[together.indexOf(id)] ?? null];
+  }
+
+  #ask(lane: Lane, verb: Verb, args: readonly unknown[]): Promise<unknown> {
     const name = `${verb} ${JSON.stringify(args)}`;
     const now_ms = this.#clock.mono_ms();
-    const known = this.#answers.get(name);
+    const known = this.#asked.get(name);
+    if (known?.until_ms === null) {
+      if (known.waiter !== null) this.budget.hurry(known.waiter, lane);
+      return known.answer;
+    }
     if (known !== undefined && known.until_ms > now_ms) return known.answer;
-    for (const [old, { until_ms }] of this.#answers) if (until_ms <= now_ms) this.#answers.delete(old);
-    this.budget.take();
-    const ask = this.#store[verb] as (...given: readonly unknown[]) => Promise<unknown>;
-    const answer = ask.apply(this.#store, args as unknown[]);
-    this.#answers.set(name, { until_ms: now_ms + GOOD_FOR_MS[verb], answer });
+    for (const [old, { until_ms }] of this.#asked) if (until_ms !== null && until_ms <= now_ms) this.#asked.delete(old);
+    const turn = Promise.withResolvers<unknown>();
+    const asked: Asked = { verb, until_ms: null, waiter: null, answer: turn.promise };
+    this.#asked.set(name, asked);
+    asked.waiter = this.budget.take(lane, () => {
+      asked.until_ms = this.#clock.mono_ms() + GOOD_FOR_MS[verb];
+      const ask = this.#store[verb] as (...given: readonly unknown[]) => Promise<unknown>;
+      turn.resolve(ask.apply(this.#store, args as unknown[]));
+    });
     // A failure is told to whoever asked, and not remembered.
-    answer.catch(() => this.#answers.delete(name));
-    return answer;
+    turn.promise.catch(() => {
+      if (this.#asked.get(name) === asked) this.#asked.delete(name);
+    });
+    return turn.promise;
   }
 }

@@ -8,10 +8,11 @@ function stage() {
   const asked: string[] = [];
   const verb = (name: string) => async (query: unknown) => {
     asked.push(`${name} ${JSON.stringify(query) ?? ""}`.trim());
-    if (query === "trouble") throw new Error("no disk");
+    if (String(query) === "13,13") throw new Error("no disk");
+    if (name === "jobs") return (query as number[]).map((id) => (id < 4 ? { id } : null));
     return asked.length;
   };
-  const names = ["counts", "jobs", "recovery"].map((name) => [name, verb(name)]);
+  const names = ["counts", "jobs", "recovery", "pausedQueues"].map((name) => [name, verb(name)]);
   const store = {
     now: async () => clock.wall_ms(),
     location: "here",
@@ -19,15 +20,42 @@ function stage() {
     ...Object.fromEntries(names),
   };
   const reader = new SharedReader(store as unknown as Store, clock);
-  return { clock, asked, reader, glance: reader.glance };
+  return { clock, asked, reader, glance: reader.glance("now") };
 }
 
 describe("the shared reader", () => {
   test("asks once what several ask in the same moment", async () => {
     const s = stage();
-    await Promise.all([s.glance.counts(), s.glance.counts(), s.glance.jobs([1]), s.glance.jobs([2])]);
-    expect(s.asked).toEqual(["counts", "jobs [1]", "jobs [2]"]);
-    expect(s.reader.budget.asked).toBe(3);
+    await Promise.all([s.glance.counts(), s.glance.counts(), s.reader.glance("later").counts()]);
+    expect(s.asked).toEqual(["counts"]);
+    expect(s.reader.budget.asked).toBe(1);
+  });
+
+  test("asks for jobs together that are wanted in the same moment", async () => {
+    const s = stage();
+    expect(await Promise.all([3, 1, 2, 4].map(async (id) => await s.glance.jobs([id])))).toEqual([
+      [{ id: 3 }],
+      [{ id: 1 }],
+      [{ id: 2 }],
+      [null],
+    ] as never);
+    expect(s.asked).toEqual(["jobs [1,2,3,4]"]);
+  });
+
+  test("lets a question wait that there is no room for, and whoever asks the same with less time hurries it", async () => {
+    const s = stage();
+    for (let n = 0; n < 45; n++) void s.glance.jobs([n, n + 1]);
+    const told: string[] = [];
+    const wait = (name: string, asked: Promise<unknown>) => void asked.then(() => told.push(name));
+    wait("later", s.reader.glance("later").recovery());
+    wait("soon", s.reader.glance("soon").counts());
+    await s.clock.advance(0);
+    expect(told).toEqual([]);
+    wait("now", s.glance.recovery());
+    await s.clock.advance(9_000);
+    expect(told).toEqual(["later", "now"]);
+    await s.clock.advance(1_000);
+    expect(told).toEqual(["later", "now", "soon"]);
   });
 
   test("asks again a little later, and at once when something was changed", async () => {
@@ -35,15 +63,26 @@ describe("the shared reader", () => {
     await s.glance.counts();
     await s.clock.advance(500);
     await s.glance.counts();
+    expect(s.asked).toHaveLength(1);
+    await s.clock.advance(500);
+    await s.glance.counts();
     s.reader.forget();
     await s.glance.counts();
     expect(s.asked).toHaveLength(3);
   });
 
+  test("asks for nothing but paused queues again when one was paused", async () => {
+    const s = stage();
+    await Promise.all([s.glance.counts(), s.glance.pausedQueues()]);
+    s.reader.forgetPauses();
+    await Promise.all([s.glance.counts(), s.glance.pausedQueues()]);
+    expect(s.asked).toEqual(["counts", "pausedQueues", "pausedQueues"]);
+  });
+
   test("remembers no failure", async () => {
     const s = stage();
-    await expect(s.glance.jobs("trouble" as never)).rejects.toThrow("no disk");
-    await expect(s.glance.jobs("trouble" as never)).rejects.toThrow("no disk");
+    await expect(s.glance.jobs([13, 13])).rejects.toThrow("no disk");
+    await expect(s.glance.jobs([13, 13])).rejects.toThrow("no disk");
     expect(s.asked).toHaveLength(2);
   });
 

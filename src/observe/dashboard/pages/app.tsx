@@ -82,7 +82,7 @@ function Search({ place }: { place: Place }) {
   );
 }
 
-const LINKS = { live: "live", connecting: "connecting", lost: "connection lost, trying again" } as const;
+const LINKS = { idle: "idle", live: "live", connecting: "connecting", lost: "connection lost, trying again" } as const;
 
 function Head({ place, about, help }: { place: Place; about: AboutBody; help: () => void }) {
   const link = useLink();

@@ -68,7 +68,7 @@ export function Attempts({ attempts, chosen, choose }: AttemptsProps) {
             <span class="n">{attempt.attempt}</span>
             <Bar attempt={attempt} from_ms={from_ms} whole_ms={whole_ms} now_ms={now_ms} />
             <span class={`tone-${toneOf(attempt.cause)}`}>{endText(attempt)}</span>
-            <span class="number muted">
+            <span class="number muted right">
               {lengthText(
                 (attempt.ended_at === null ? now_ms : Date.parse(attempt.ended_at)) - Date.parse(attempt.started_at),
               )}

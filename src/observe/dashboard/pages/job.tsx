@@ -1,6 +1,6 @@
 /** One job: what it is, why it is where it is, its attempts and what they printed, and what can be done about it. */
 
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { useMayChange } from "./about.ts";
 import { plainText } from "./ansi.ts";
 import { Attempts } from "./attempts.tsx";
@@ -10,9 +10,9 @@ import { isOver, JobFacts } from "./job_facts.tsx";
 import { JobForm } from "./job_form.tsx";
 import { JobLog } from "./job_log.tsx";
 import { useLive } from "./live_client.ts";
-import { Button, Dialog, Empty, Notice, Progress, Section, StateMark, Waiting } from "./parts.tsx";
+import { Button, Dialog, Notice, Progress, Section, StateMark, Waiting } from "./parts.tsx";
 import { attempt, cancelJobs, retryJobs, say } from "./requests.ts";
-import type { JobBody, State } from "./types.ts";
+import type { AttemptBody, CheckpointBody, JobBody, State } from "./types.ts";
 
 /** Asked again, with room for a reason: what runs may have run for hours. */
 function CancelDialog({ job, close }: { job: JobBody; close: () => void }) {
@@ -78,9 +78,15 @@ function Why({ job }: { job: JobBody }) {
   if (job.damaged !== null) return <Notice tone="bad">{job.damaged}</Notice>;
   if (job.state === "failed") return <Notice tone="bad">{job.error ?? job.reason ?? "it failed"}</Notice>;
   if (job.state === "completed" || job.reason === null) return null;
+  // Cancelled by somebody who gave no reason: the state says all there is to say.
+  if (job.reason === job.state) return null;
+  if (job.state === "running" && isStranded(job.reason)) return <Notice tone="warn">{job.reason}</Notice>;
   if (job.state === "running") return job.message === null && job.progress === null ? null : <Told job={job} />;
   return <Notice tone={job.state === "cancelled" || job.state === "cancelling" ? "warn" : "info"}>{job.reason}</Notice>;
 }
+
+/** Nobody works on it any more: what it said last does not say so. */
+const isStranded = (reason: string) => reason.endsWith("waits for a sweep");
 
 function Told({ job }: { job: JobBody }) {
   return (
@@ -120,10 +126,21 @@ function CommandLine({ job }: { job: JobBody }) {
   );
 }
 
+/** What was tried, as far as it is known: where many pages are opened at once it comes after the rest. */
+function usePast(job: JobBody | null): { history: readonly AttemptBody[]; checkpoints: readonly CheckpointBody[] } {
+  const known = useRef<{ history: readonly AttemptBody[]; checkpoints: readonly CheckpointBody[] }>(NO_PAST);
+  if (job !== null && job.history !== null && job.checkpoints !== null)
+    known.current = { history: job.history, checkpoints: job.checkpoints };
+  return known.current;
+}
+
+const NO_PAST = { history: [], checkpoints: [] };
+
 export function JobPage({ id }: { id: number }) {
   const { body: job, error } = useLive<JobBody>(Number.isSafeInteger(id) ? `/jobs/${id}` : null);
   const [chosen, setChosen] = useState<number | null>(null);
-  if (!Number.isSafeInteger(id)) return <Empty>This is not the number of a job.</Empty>;
+  const past = usePast(job);
+  if (!Number.isSafeInteger(id)) return <Notice tone="bad">this is not the number of a job</Notice>;
   if (job === null) return <Waiting error={error} />;
   const shown = chosen ?? job.attempts;
   return (
@@ -161,10 +178,10 @@ export function JobPage({ id }: { id: number }) {
           )}
         </div>
         <div>
-          {job.history.length === 0 ? null : (
-            <Section title={job.history.length === 1 ? "Attempt" : `${job.history.length} attempts`}>
+          {past.history.length === 0 ? null : (
+            <Section title={past.history.length === 1 ? "Attempt" : `${past.history.length} attempts`}>
               <Attempts
-                attempts={job.history}
+                attempts={past.history}
                 chosen={shown}
                 choose={(number) => setChosen(number === job.attempts ? null : number)}
               />
@@ -173,7 +190,7 @@ export function JobPage({ id }: { id: number }) {
           <Section title="About">
             <JobFacts job={job} />
           </Section>
-          {job.checkpoints.length === 0 ? null : <Checkpoints checkpoints={job.checkpoints} />}
+          {past.checkpoints.length === 0 ? null : <Checkpoints checkpoints={past.checkpoints} />}
         </div>
       </div>
     </article>

@@ -43,11 +43,16 @@ interface Log {
   earlier: (() => Promise<void>) | null;
 }
 
-function useLog(job: number, attempt: number): Log | null {
+function useLog(job: number, attempt: number, running: boolean): Log | null {
   const [log, setLog] = useState<Log | null>(null);
+  const is_running = useRef(running);
+  const name = `log ${job} ${attempt}`;
+  useEffect(() => {
+    is_running.current = running;
+    live.moved(name);
+  }, [running]);
   useEffect(() => {
     let over = false;
-    let unfollow = () => {};
     let lines = new LogLines();
     const pages: LogBody[] = [];
     let change = 0;
@@ -69,16 +74,17 @@ function useLog(job: number, attempt: number): Log | null {
       show();
     };
     setLog(null);
-    load<LogBody>(`/jobs/${job}/log?attempt=${attempt}`)
-      .then((page) => {
-        take(page);
-        if (over) return;
-        const path = () => `/jobs/${job}/log?attempt=${attempt}&from=${lines.next}`;
-        unfollow = live.follow(`log ${job} ${attempt}`, path, (status, body) => {
-          if (status === 200) take(body as LogBody);
-        });
-      })
-      .catch((error: Error) => show(error.message));
+    let began = false;
+    const path = () => {
+      const from = began ? `&from=${lines.next}` : "";
+      // The end of what was printed comes with the end of the attempt: then it is asked for once more.
+      return `/jobs/${job}/log?attempt=${attempt}${from}${is_running.current ? "" : "&over"}`;
+    };
+    const unfollow = live.follow(name, path, (status, body) => {
+      began ||= status === 200;
+      if (status === 200) take(body as LogBody);
+      else show((body as { error?: string }).error ?? "this can't be read");
+    });
     return () => {
       over = true;
       unfollow();
@@ -97,7 +103,7 @@ interface LogProps {
 const NEAR_PX = 24;
 
 export function JobLog({ job, attempt, running }: LogProps) {
-  const log = useLog(job, attempt);
+  const log = useLog(job, attempt, running);
   const [follow, setFollow] = useState(true);
   const [wrap, setWrap] = useState(true);
   const [times, setTimes] = useState(false);

@@ -87,7 +87,7 @@ function Row({ job }: { job: JobLine }) {
         <Command job={job} />
         {told === null ? null : <span class={`why ${job.state === "failed" ? "tone-failed" : "muted"}`}>{told}</span>}
       </td>
-      <td class="wide-only">
+      <td class="wide-only queue" title={job.queue}>
         <a class="plain" href={`/jobs?queue=${encodeURIComponent(job.queue)}`}>
           {job.queue}
         </a>
@@ -185,7 +185,15 @@ export function Jobs({ place }: { place: Place }) {
         {body === null ? (
           <Waiting error={error} />
         ) : body.jobs.length === 0 ? (
-          <Empty>No jobs match.</Empty>
+          <Empty>
+            {place.query.size > 0 ? (
+              "No jobs match."
+            ) : (
+              <>
+                No jobs yet. Add one: <code>lease enqueue -- ./build.sh</code>
+              </>
+            )}
+          </Empty>
         ) : (
           <Table jobs={body.jobs} />
         )}

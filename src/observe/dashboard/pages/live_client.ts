@@ -4,6 +4,7 @@
  */
 
 import { useEffect, useState } from "preact/hooks";
+import { TAB } from "./requests.ts";
 
 export interface Shown<T> {
   status: number;
@@ -25,7 +26,8 @@ interface Message {
   body: unknown;
 }
 
-export type Link = "live" | "connecting" | "lost";
+/** `idle`: the page shows nothing that could change. */
+export type Link = "idle" | "live" | "connecting" | "lost";
 
 const RETRY_MS = 1_500;
 const HIDDEN_FOR_MS = 5_000;
@@ -36,7 +38,7 @@ class LiveClient {
   #source: EventSource | null = null;
   #planned = 0;
   #offset_ms = 0;
-  link: Link = "connecting";
+  link: Link = "idle";
   readonly linkListeners = new Set<() => void>();
 
   constructor() {
@@ -68,6 +70,11 @@ class LiveClient {
     };
   }
 
+  /** What is shown under this name is asked for by another path now. */
+  moved(name: string): void {
+    if (this.#entries.has(name)) this.#plan(0);
+  }
+
   /** Soon, so that all that a page changes at once is one change. */
   #plan(delay_ms: number): void {
     clearTimeout(this.#planned);
@@ -77,10 +84,12 @@ class LiveClient {
   #connect(): void {
     this.#source?.close();
     this.#source = null;
+    if (this.#entries.size === 0) this.#turn("idle");
     if (this.#entries.size === 0 || document.hidden) return;
+    if (this.link === "idle") this.#turn("connecting");
     const names = new Map([...this.#entries].map(([name, { path }]) => [path(), name]));
     const query = [...names.keys()].map((path) => `path=${encodeURIComponent(path)}`).join("&");
-    const source = new EventSource(`/api/live?${query}`);
+    const source = new EventSource(`/api/live?tab=${TAB}&${query}`);
     this.#source = source;
     source.addEventListener("open", () => this.#turn("live"));
     source.addEventListener("error", () => {

@@ -136,18 +136,41 @@ function Concerns({ body }: { body: OverviewBody }) {
           <a href="/workers">{plural(missing.length, "worker is", "workers are")} gone</a> without a word.
         </Notice>
       ) : null}
-      {unserved.map(({ queue, pending }) => (
-        <Notice key={queue} tone="warn">
-          {plural(pending, "job waits", "jobs wait")} in <b>{queue}</b>, which no worker serves:{" "}
-          <code>lease worker -q {queue}</code>
+      {unserved.length > MOST_NAMED ? (
+        <Notice tone="warn">
+          {waiting(unserved)} in <a href="/queues">{unserved.length} queues</a> that no worker serves:{" "}
+          <code>lease worker -q '*'</code>
         </Notice>
-      ))}
-      {paused.map(({ queue, pending }) => (
-        <Notice key={queue} tone="info">
-          <a href="/queues">Queue {queue} is paused</a>; {plural(pending, "job waits", "jobs wait")} in it.
+      ) : (
+        unserved.map((row) => (
+          <Notice key={row.queue} tone="warn">
+            {waiting([row])} in <b>{row.queue}</b>, which no worker serves: <code>lease worker -q {row.queue}</code>
+          </Notice>
+        ))
+      )}
+      {paused.length > MOST_NAMED ? (
+        <Notice tone="info">
+          <a href="/queues">{paused.length} queues are paused</a>; {waiting(paused)} in them.
         </Notice>
-      ))}
+      ) : (
+        paused.map((row) => (
+          <Notice key={row.queue} tone="info">
+            <a href="/queues">Queue {row.queue} is paused</a>; {waiting([row])} in it.
+          </Notice>
+        ))
+      )}
     </>
+  );
+}
+
+/** More would push everything else off the screen. */
+const MOST_NAMED = 3;
+
+function waiting(queues: readonly QueueBody[]): string {
+  return plural(
+    sum(queues, ({ pending }) => pending),
+    "job waits",
+    "jobs wait",
   );
 }
 
@@ -174,7 +197,9 @@ function Running({ jobs, all }: { jobs: readonly JobLine[]; all: number }) {
             <td class="grow">
               <Command job={job} />
             </td>
-            <td class="wide-only muted">{job.queue}</td>
+            <td class="wide-only muted queue" title={job.queue}>
+              {job.queue}
+            </td>
             <td class="wide-only progress-cell">
               {job.progress === null ? null : <Progress value={job.progress} label={`job ${job.id}`} />}
               {job.message === null ? null : <span class="muted clip">{job.message}</span>}
@@ -221,7 +246,7 @@ function QueueTable({ queues }: { queues: readonly QueueBody[] }) {
       <tbody>
         {queues.map((row) => (
           <tr key={row.queue} data-row>
-            <td>
+            <td class="queue" title={row.queue}>
               <a href={`/jobs?queue=${encodeURIComponent(row.queue)}`}>{row.queue}</a>
               {row.paused ? <span class="tag">paused</span> : null}
             </td>

@@ -51,7 +51,7 @@ function Row({ row, limited }: { row: QueueBody; limited: () => void }) {
     });
   return (
     <tr data-row>
-      <td>
+      <td class="queue" title={row.queue}>
         <a href={`/jobs?queue=${encodeURIComponent(row.queue)}`}>{row.queue}</a>
         {row.paused ? <span class="tag">paused</span> : null}
       </td>

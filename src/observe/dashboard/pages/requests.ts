@@ -1,11 +1,14 @@
 /** Asking the server to change something, and telling how that went. */
 
+/** By which the server knows who has changed something, and wants to see that first. */
+export const TAB = crypto.getRandomValues(new Uint32Array(2)).join("-");
+
 export class Refusal extends Error {}
 
 export async function send<T>(path: string, body: object): Promise<T> {
   const response = await fetch(`/api${path}`, {
     method: "POST",
-    headers: { "content-type": "application/json" },
+    headers: { "content-type": "application/json", "lease-tab": TAB },
     body: JSON.stringify(body),
   }).catch(() => {
     throw new Refusal("lease ui does not answer: is it still running?");

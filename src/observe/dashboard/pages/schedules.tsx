@@ -40,6 +40,7 @@ function Row({ row }: { row: ScheduleBody }) {
       <td>
         {row.name}
         {row.paused ? <span class="tag">paused</span> : null}
+        <span class="command narrow-only muted">{row.command}</span>
       </td>
       <td class="wide-only">
         {row.every === null ? <code>{row.cron}</code> : `every ${row.every}`}

@@ -81,8 +81,9 @@ export interface JobBody extends Omit<JobLine, "runtime_ms"> {
   cwd: string;
   output: string | null;
   token: number;
-  history: AttemptBody[];
-  checkpoints: CheckpointBody[];
+  /** Null, both: it comes a little later. */
+  history: AttemptBody[] | null;
+  checkpoints: CheckpointBody[] | null;
   /** As people read them, where they are not the usual ones. */
   settings_text: string[];
   env_names: string[];
