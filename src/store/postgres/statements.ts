@@ -12,6 +12,7 @@ import { BOUNDED, FULL, GATES, NEXT_START, isLimit } from "./limits.ts";
 import { isPaused } from "./pause.ts";
 import { perRow } from "./session/arrays.ts";
 import { COMPLETIONS, COMPLETIONS_ALIKE, ENDS } from "./session/ends.ts";
+import { ONE_PLAN } from "./session/link.ts";
 import { GRANT_COLUMNS, OPEN_ATTEMPTS, reopening } from "./session/granted.ts";
 
 const JOB_COLUMNS = SHAPES.jobs.names;
@@ -181,7 +182,7 @@ const completeAlike = completing(COMPLETIONS_ALIKE.at(PLACE));
 
 // ── The rest ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const extend = perRow`WITH ${CLOCK}, asked AS MATERIALIZED (SELECT *, clock.ms - beat_age_ms AS beat_at_ms,
+const extend = perRow`${ONE_PLAN}WITH ${CLOCK}, asked AS MATERIALIZED (SELECT *, clock.ms - beat_age_ms AS beat_at_ms,
       coalesce(clock.ms - beat_age_ms, clock.ms) + expires_in_ms AS wanted_ms
     FROM ${{
       id: "bigint",
@@ -229,10 +230,10 @@ const topPriority = (kind: Kind) => `WITH RECURSIVE ${readyQueues("")} SELECT ma
     ) AS head WHERE NOT ${isPaused("queue.name")}`;
 
 const statementsOf = (kind: Kind) => ({
-  named: acquire(NAMED("", kind)),
-  namedTask: acquire(NAMED("AND task = $9", kind)),
-  all: acquire(ALL("", kind), { more: `${readyQueues("")}, ` }),
-  allTask: acquire(ALL("AND task = $8", kind), { more: `${readyQueues("AND task = $8")}, ` }),
+  named: ONE_PLAN + acquire(NAMED("", kind)),
+  namedTask: ONE_PLAN + acquire(NAMED("AND task = $9", kind)),
+  all: ONE_PLAN + acquire(ALL("", kind), { more: `${readyQueues("")}, ` }),
+  allTask: ONE_PLAN + acquire(ALL("AND task = $8", kind), { more: `${readyQueues("AND task = $8")}, ` }),
 });
 
 /** Whose turn it is, for an acquirer of everything and for one of commands alone. */
@@ -302,11 +303,11 @@ export const SQL = {
     FROM ${{ id: "bigint", token: "integer", beats: "bigint" }}
     WHERE job_id = given.id AND attempt = given.token AND attempts.beats < given.beats AND ended_at_ms IS NULL`,
   fences: "SELECT id, state, token, awaited FROM lease.jobs WHERE id = ANY ($1::bigint[])",
-  noteProcess: perRow`UPDATE lease.attempts
+  noteProcess: perRow`${ONE_PLAN}UPDATE lease.attempts
     SET boot_id = given.boot_id, pid = given.pid, pid_started = given.pid_started, fence = given.fence
     FROM ${{ id: "bigint", token: "integer", boot_id: "text", pid: "bigint", pid_started: "bigint", fence: "text" }}
     WHERE job_id = given.id AND attempt = given.token AND ended_at_ms IS NULL`,
-  insertLogs: perRow`INSERT INTO lease.logs (job_id, attempt, start, bytes, data)
+  insertLogs: perRow`${ONE_PLAN}INSERT INTO lease.logs (job_id, attempt, start, bytes, data)
     SELECT given.id, given.token, given.start, given.bytes, given.data
     FROM ${{ id: "bigint", token: "integer", start: "bigint", bytes: "bigint", data: "bytea" }}
     JOIN lease.jobs ON jobs.id = given.id AND jobs.token = given.token AND ${RUNNING}
@@ -325,9 +326,9 @@ export const SQL = {
   logsBefore: `SELECT start, bytes, data FROM lease.logs WHERE job_id = $1 AND attempt = $2 AND start >= $3
     AND start < $4 ORDER BY start DESC LIMIT $5`,
 
-  settle: settle("", false),
-  complete,
-  completeAlike,
+  settle: ONE_PLAN + settle("", false),
+  complete: ONE_PLAN + complete,
+  completeAlike: ONE_PLAN + completeAlike,
   recover: settle("AND jobs.expires_at_ms = asked.expires_at_ms", true),
   /** What a settle did whose answer was lost: an attempt has one end, and its cause tells whose it was. */
   ended: perRow`SELECT job_id AS id FROM lease.attempts
