@@ -30,7 +30,7 @@ const read = (name: string) => Bun.gunzipSync(new Uint8Array(readFileSync(join(S
 const versionsBefore = (steps: readonly string[]) => steps.slice(1).map((_, index) => index + 1);
 
 /** After all that is in them, and before what is delayed by a day. */
-const NOW_MS = Date.UTC(2026, 10, 18, 20);
+const NOW_MS = Date.UTC(2026, 10, 19, 12);
 
 const folder = mkdtempSync(join(tmpdir(), "lease-released-"));
 const schemas: Schema[] = [];

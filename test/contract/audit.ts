@@ -15,6 +15,8 @@ interface Craft {
   rule: string;
   live: (s: Subject) => Promise<number>;
   tamper: readonly string[];
+  /** The check of PostgreSQL's tables that would not let it. */
+  unchecked?: string;
   says: string;
 }
 
@@ -312,6 +314,7 @@ const CRAFTS: readonly Craft[] = [
   {
     rule: "bounded",
     live: bounded,
+    unchecked: "jobs_check",
     tamper: ["UPDATE lease.jobs SET held = NULL WHERE id = $ID"],
     says: "it runs, needs or counts for something, and was given nothing",
   },
@@ -395,10 +398,13 @@ const OF_POSTGRES: readonly Craft[] = [
 ];
 
 function finds(test: StoreTest, crafts: readonly Craft[]): void {
-  for (const { rule, live, tamper, says } of crafts) {
+  for (const { rule, live, tamper, unchecked, says } of crafts) {
     test(`finds what breaks "${rule}": ${says}`, async (s) => {
       const id = await live(s);
       expect(await breaches(s.store)).toEqual([]);
+      if (unchecked !== undefined && !s.store.shares_clock) {
+        await s.tamper(`ALTER TABLE lease.jobs DROP CONSTRAINT ${unchecked}`);
+      }
       for (const sql of tamper) await s.tamper(sql.replaceAll("$ID", String(id)));
       const found = (await s.store.audit()).find(({ name }) => name === rule);
       expect(found?.broken.map(({ job, text }) => `job ${job}: ${text}`).join("\n")).toContain(says);

@@ -357,6 +357,41 @@ export function settleContract(test: StoreTest): void {
       expect(only(completed).count).toBe(grants.length);
     });
 
+    for (const alike of [true, false]) {
+      test(`keep what each of plain successes says, ${alike ? "the same of all" : "whatever they say"}`, async (s) => {
+        const grants = await running(s, OUTPUTS.length);
+        const says = (n: number) => {
+          const output = alike ? "[7]" : (OUTPUTS[n] ?? null);
+          return { output, last_line: output, beats: alike ? 2 : n };
+        };
+        // What a beat has told already is more.
+        const [{ job: beating }] = grants as [Grant];
+        await s.store.extend([
+          { id: beating.id, token: beating.token, expires_in_ms: LEASE_MS, beat_age_ms: 0, beats: 5 },
+        ]);
+        const endings: SettleRequest[] = [];
+        for (const [n, { job }] of grants.entries()) {
+          await s.passTime(1_000);
+          endings.push(await s.ending(job, end("success", says(n))));
+        }
+        // One of them has ended before.
+        const over = grants.at(-1) as Grant;
+        await s.settle(over, end("error", { error: "before" }));
+        const answers = await s.store.settle(endings.toReversed());
+        const statuses: string[] = answers.map(({ status }) => status);
+        expect(statuses).toEqual(["stale", ...grants.slice(1).map(() => "applied")]);
+        expect((await s.job(over.job.id)).result.error).toBe("before");
+        for (const [n, { job }] of grants.slice(0, -1).entries()) {
+          const { output, last_line, beats } = says(n);
+          const { state, result } = await s.job(job.id);
+          expect(state).toEqual(endings[n]?.change.state as typeof state);
+          expect(result).toEqual({ cause: "success", exit_code: 0, error: null, output });
+          const attempt = only(await s.store.attempts(job.id));
+          expect(attempt.end).toEqual(end("success", { last_line, beats: n === 0 ? 5 : beats }));
+        }
+      });
+    }
+
     test("keep the processes of those that were programs", async (s) => {
       const grants = await running(s, 6);
       const process = { boot_id: "b", pid: 7, pid_started: 70 };

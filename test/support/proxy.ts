@@ -97,10 +97,21 @@ export class Proxy {
   }
 }
 
+/** How a session is set up for the statement that follows. */
+const SETTING = "SET plan_cache_mode";
+
 /** Whether a message of PostgreSQL's protocol among these runs a statement; the others only prepare one. */
 function carriesOut(bytes: Buffer): boolean {
   for (let at = 0; at + 5 <= bytes.length; at += 1 + bytes.readUInt32BE(at + 1)) {
-    if (bytes[at] === "E".charCodeAt(0) || bytes[at] === "Q".charCodeAt(0)) return true;
+    if (bytes[at] === "E".charCodeAt(0)) return true;
+    if (
+      bytes[at] === "Q".charCodeAt(0) &&
+      !bytes
+        .subarray(at + 5)
+        .toString("latin1")
+        .startsWith(SETTING)
+    )
+      return true;
   }
   return false;
 }

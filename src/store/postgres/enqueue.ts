@@ -15,6 +15,7 @@ import { acquire, acquireBounded } from "./acquire.ts";
 import { cancelWaiting } from "./cancel.ts";
 import { addDependencies, freeChildren } from "./dependencies.ts";
 import { Columns, fromList, idsOf } from "./session/arrays.ts";
+import { ONE_PLAN } from "./session/link.ts";
 import type { Connection } from "./session/session.ts";
 import { settle, within } from "./settle.ts";
 import { CLOCK, SQL } from "./statements.ts";
@@ -56,9 +57,9 @@ const insertJobs = (counts: string) => `WITH ${CLOCK}, given AS (
 const COUNTED = `counted AS (INSERT INTO lease.deltas (kind, queue, state, count)
     SELECT 'tally', queue, 'all', count FROM unnest($${NEW_JOBS.size + 1}::text[], $${NEW_JOBS.size + 2}::bigint[])
       AS made (queue, count))`;
-const INSERT_PENDING = `${insertJobs(COUNTED)} RETURNING id`;
+const INSERT_PENDING = `${ONE_PLAN}${insertJobs(COUNTED)} RETURNING id`;
 /** To send and to read a row for each of many takes as long as half of the insert. */
-const INSERT_MANY = `${insertJobs(`${COUNTED}, added AS (`)} RETURNING id) SELECT array_agg(id)::text AS ids FROM added`;
+const INSERT_MANY = `${ONE_PLAN}${insertJobs(`${COUNTED}, added AS (`)} RETURNING id) SELECT array_agg(id)::text AS ids FROM added`;
 const FEW = 8;
 
 /** A key that somebody else has just taken leaves its job out. */

@@ -282,6 +282,27 @@ CREATE TRIGGER jobs_added AFTER INSERT ON lease.jobs FOR EACH ROW WHEN (new.coun
   EXECUTE FUNCTION lease.count_added();
 `;
 
+/**
+ * Less to write for each job. Attempts are closed within their page (HOT), where there is room for both versions. The index
+ * of ids has room for the versions that a job leaves on its way, and need not be split or searched for dead ones. A bounded
+ * job that is granted without a word about it is refused by the row's own check: a trigger that looks before each update
+ * locks the row once more, and writes that down.
+ */
+const VERSION_11 = `
+ALTER TABLE lease.attempts SET (fillfactor = 50);
+ALTER INDEX lease.jobs_pkey SET (fillfactor = 45);
+DROP TRIGGER jobs_bounded ON lease.jobs;
+DROP FUNCTION lease.leave();
+ALTER TABLE lease.jobs DROP CONSTRAINT jobs_check, DROP CONSTRAINT jobs_check1,
+  ADD CONSTRAINT jobs_check CHECK (token >= 0 AND failures >= 0 AND retries >= 0 AND CASE
+    WHEN state = 'running' THEN token > 0 AND holder IS NOT NULL AND expires_at_ms IS NOT NULL AND finished_at_ms IS NULL
+      AND (gate = '' OR held IS NOT NULL)
+    WHEN state IN ('completed', 'failed', 'cancelled') THEN finished_at_ms IS NOT NULL AND holder IS NULL
+      AND expires_at_ms IS NULL AND cancel_requested_at_ms IS NULL
+    ELSE state IN ('pending', 'scheduled', 'blocked') AND finished_at_ms IS NULL AND holder IS NULL
+      AND expires_at_ms IS NULL AND cancel_requested_at_ms IS NULL END) NOT VALID; -- all but one were held to it before
+`;
+
 export const MIGRATIONS: readonly string[] = [
   VERSION_1,
   VERSION_2,
@@ -293,6 +314,7 @@ export const MIGRATIONS: readonly string[] = [
   VERSION_8,
   VERSION_9,
   VERSION_10,
+  VERSION_11,
 ];
 
 /** What the steps make, and what is made beside them. */

@@ -11,8 +11,9 @@ import type { SettleAnswer, SettleRequest } from "../store.ts";
 import { freeChildren } from "./dependencies.ts";
 import { fences, inRounds } from "./extend.ts";
 import { fromList, idsOf } from "./session/arrays.ts";
+import { COMPLETIONS, COMPLETIONS_ALIKE, ENDS } from "./session/ends.ts";
 import type { Connection, Param } from "./session/session.ts";
-import { COMPLETIONS, ENDS, SQL } from "./statements.ts";
+import { SQL } from "./statements.ts";
 
 type Work<T> = (db: Connection, again: boolean) => Promise<T>;
 
@@ -91,7 +92,10 @@ const by =
   (statement: string, { awaited_too }: { awaited_too: boolean }): Ending =>
   (requests) => [statement, [...ENDS.params(requests), awaited_too]];
 
-const completing: Ending = (requests) => [SQL.complete, COMPLETIONS.params(requests)];
+const completing: Ending = (requests) =>
+  COMPLETIONS_ALIKE.fits(requests)
+    ? [SQL.completeAlike, COMPLETIONS_ALIKE.params(requests)]
+    : [SQL.complete, COMPLETIONS.params(requests)];
 
 /** A success of a function, with nothing besides. */
 function isCompletion({ change, process, audit }: SettleRequest): boolean {

@@ -8,54 +8,12 @@ import { UNLEARNED_LEASE_MS } from "../../core/learning.ts";
 import { SHAPES } from "../copy/transfer.ts";
 import { LONGEST_LEASE_MS, MOST_GRANTS } from "../shared/columns.ts";
 import { CLASS_BOUNDS_MS, LONGEST_NOTED_MS, MINUTE_MS } from "../../core/history.ts";
-import { stateColumns } from "../shared/rows.ts";
-import { auditText } from "../shared/verdicts.ts";
-import type { RecoverRequest, SettleRequest } from "../store.ts";
 import { BOUNDED, FULL, GATES, NEXT_START, isLimit } from "./limits.ts";
 import { isPaused } from "./pause.ts";
-import { Columns, perRow } from "./session/arrays.ts";
+import { perRow } from "./session/arrays.ts";
+import { COMPLETIONS, COMPLETIONS_ALIKE, ENDS } from "./session/ends.ts";
+import { ONE_PLAN } from "./session/link.ts";
 import { GRANT_COLUMNS, OPEN_ATTEMPTS, reopening } from "./session/granted.ts";
-
-export const ENDS = new Columns<SettleRequest | RecoverRequest>({
-  id: ["bigint", ({ id }) => id],
-  token: ["integer", ({ token }) => token],
-  state: ["text", ({ change }) => change.state.name],
-  run_at_ms: ["bigint", ({ change }) => stateColumns(change.state)[1]],
-  finished_at_ms: ["bigint", ({ change }) => stateColumns(change.state)[2]],
-  failures: ["integer", ({ change }) => change.failures],
-  cause: ["text", ({ change }) => change.result.cause],
-  exit_code: ["integer", ({ change }) => change.result.exit_code],
-  error: ["text", ({ change }) => change.result.error],
-  output: ["text", ({ change }) => change.result.output],
-  reason: ["text", ({ change }) => change.reason],
-  end_cause: ["text", ({ change }) => change.ended?.cause ?? null],
-  end_exit_code: ["integer", ({ change }) => change.ended?.exit_code ?? null],
-  signal: ["text", ({ change }) => change.ended?.signal ?? null],
-  end_error: ["text", ({ change }) => change.ended?.error ?? null],
-  last_line: ["text", ({ change }) => change.ended?.last_line ?? null],
-  beats: ["bigint", ({ change }) => change.ended?.beats ?? 0],
-  boot_id: ["text", ({ process }) => process?.boot_id ?? null],
-  pid: ["bigint", ({ process }) => process?.pid ?? null],
-  pid_started: ["bigint", ({ process }) => process?.pid_started ?? null],
-  fence: ["text", ({ change }) => change.ended?.fence ?? null],
-  cpu_ms: ["bigint", ({ change }) => change.ended?.cpu_ms ?? null],
-  memory_bytes: ["bigint", ({ change }) => change.ended?.memory_bytes ?? null],
-  audit: ["text", (request) => (request.audit === null ? null : auditText(request))],
-  ended_at_ms: ["bigint", ({ ended_at_ms }) => ended_at_ms ?? null],
-  expires_at_ms: ["bigint", (request) => ("expires_at_ms" in request ? request.expires_at_ms : null)],
-});
-
-/** Of successes of functions, of which there is no more to say. */
-export const COMPLETIONS = new Columns<SettleRequest>({
-  id: ["bigint", ({ id }) => id],
-  token: ["integer", ({ token }) => token],
-  finished_at_ms: ["bigint", ({ change }) => stateColumns(change.state)[2]],
-  failures: ["integer", ({ change }) => change.failures],
-  exit_code: ["integer", ({ change }) => change.ended.exit_code],
-  output: ["text", ({ change }) => change.result.output],
-  last_line: ["text", ({ change }) => change.ended.last_line],
-  beats: ["bigint", ({ change }) => change.ended.beats],
-});
 
 const JOB_COLUMNS = SHAPES.jobs.names;
 
@@ -82,18 +40,22 @@ const sizeClass = (duration: string) =>
 const elapsed = (from: string, to: string) => `least(greatest(${to} - ${from}, 0), ${LONGEST_NOTED_MS})`;
 const THIS_MINUTE = `clock.ms / ${MINUTE_MS} * ${MINUTE_MS}`;
 
-/** What an end leaves to be counted. Its job was running, which is counted by itself. */
-const ENDED = (recovered: boolean) => `took AS MATERIALIZED (
-    SELECT queue, state, retries, end_cause, token, ${THIS_MINUTE} AS at_ms, ${elapsed("started_at_ms", "clock.ms")} AS run_ms,
+/** What an end leaves to be counted. Its job was running, which is counted by itself. `same`: what is so of all of them. */
+const ENDED = (recovered: boolean, same?: { state: string; end_cause: string }) => {
+  const [state, cause] = same === undefined ? ["state", "end_cause"] : [`'${same.state}'`, `'${same.end_cause}'`];
+  const differing = same === undefined ? "state, end_cause, " : "";
+  return `took AS MATERIALIZED (
+    SELECT queue, ${differing}retries, token, ${THIS_MINUTE} AS at_ms, ${elapsed("started_at_ms", "clock.ms")} AS run_ms,
       -- As it was before this statement: a retry has another time.
       ${elapsed("coalesce(kept_run_at_ms, (SELECT run_at_ms FROM lease.jobs WHERE jobs.id = ended.id))", "started_at_ms")} AS wait_ms
     FROM ended, clock
   ), tallied AS (
     INSERT INTO lease.deltas (kind, recovered, queue, state, retries, cause, class, at_ms, count, sum_ms, max_ms)
-    SELECT 'end', ${recovered}, queue, state, retries, end_cause, ${sizeClass("run_ms")} AS class, at_ms, count(*),
-      sum(run_ms), max(run_ms) FROM took GROUP BY queue, state, retries, end_cause, class, at_ms
-    UNION ALL SELECT 'wait', FALSE, queue, NULL, 0, NULL, ${sizeClass("wait_ms")} AS class, at_ms, count(*),
-      sum(wait_ms), max(wait_ms) FROM took WHERE token = 1 GROUP BY queue, class, at_ms)`;
+    SELECT 'end', ${recovered}, queue, ${state}, retries, ${cause}, ${sizeClass("run_ms")} AS class, min(at_ms), count(*),
+      sum(run_ms), max(run_ms) FROM took GROUP BY ${differing}queue, retries, class
+    UNION ALL SELECT 'wait', FALSE, queue, NULL, 0, NULL, ${sizeClass("wait_ms")} AS class, min(at_ms), count(*),
+      sum(wait_ms), max(wait_ms) FROM took WHERE token = 1 GROUP BY queue, class)`;
+};
 
 // ── Acquire ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -199,25 +161,28 @@ const settle = (fence: string, recovered: boolean) => `WITH ${CLOCK}, asked AS M
  * Takes a fifth less than to ask of each what it may say besides. What it leaves alone has the other way. Ids come in
  * their order, so that what is given for a job is found by its place among them, without a join.
  */
-const given = COMPLETIONS.at("width_bucket(jobs.id, $1::bigint[])");
-const complete = `WITH ${CLOCK}, ended AS (
+const completing = (given: (column: string) => string) => `WITH ${CLOCK}, ended AS (
     UPDATE lease.jobs SET state = 'completed', finished_at_ms = ${given("finished_at_ms")}, failures = ${given("failures")},
       cause = 'success', exit_code = ${given("exit_code")}, error = NULL, output = ${given("output")}, reason = NULL, ${NOT_RUNNING}
     WHERE jobs.id = ANY ($1::bigint[]) AND ${RUNNING} AND jobs.token = ${given("token")}
       AND jobs.cancel_requested_at_ms IS NULL AND NOT jobs.awaited
-    RETURNING jobs.id, jobs.token, 'completed' AS state, 'success' AS end_cause, jobs.exit_code, ${given("last_line")} AS last_line,
+    RETURNING jobs.id, jobs.token, jobs.exit_code, ${given("last_line")} AS last_line,
       greatest(${given("beats")}, jobs.beats) AS beats, jobs.extensions, jobs.queue, jobs.started_at_ms, jobs.token - 1 AS retries,
       jobs.run_at_ms AS kept_run_at_ms
-  ), ${ENDED(false)}, closed AS (
+  ), ${ENDED(false, { state: "completed", end_cause: "success" })}, closed AS (
     UPDATE lease.attempts SET ended_at_ms = clock.ms, cause = 'success', exit_code = ended.exit_code, signal = NULL,
       error = NULL, last_line = coalesce(ended.last_line, attempts.last_line), beats = greatest(attempts.beats, ended.beats),
       extensions = greatest(attempts.extensions, ended.extensions), cpu_ms = NULL, memory_bytes = NULL
     FROM ended, clock WHERE attempts.job_id = ended.id AND attempts.attempt = ended.token
   ) SELECT array_agg(id)::text AS ids FROM ended`;
 
+const PLACE = "width_bucket(jobs.id, $1::bigint[])";
+const complete = completing(COMPLETIONS.at(PLACE));
+const completeAlike = completing(COMPLETIONS_ALIKE.at(PLACE));
+
 // ── The rest ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const extend = perRow`WITH ${CLOCK}, asked AS MATERIALIZED (SELECT *, clock.ms - beat_age_ms AS beat_at_ms,
+const extend = perRow`${ONE_PLAN}WITH ${CLOCK}, asked AS MATERIALIZED (SELECT *, clock.ms - beat_age_ms AS beat_at_ms,
       coalesce(clock.ms - beat_age_ms, clock.ms) + expires_in_ms AS wanted_ms
     FROM ${{
       id: "bigint",
@@ -265,10 +230,10 @@ const topPriority = (kind: Kind) => `WITH RECURSIVE ${readyQueues("")} SELECT ma
     ) AS head WHERE NOT ${isPaused("queue.name")}`;
 
 const statementsOf = (kind: Kind) => ({
-  named: acquire(NAMED("", kind)),
-  namedTask: acquire(NAMED("AND task = $9", kind)),
-  all: acquire(ALL("", kind), { more: `${readyQueues("")}, ` }),
-  allTask: acquire(ALL("AND task = $8", kind), { more: `${readyQueues("AND task = $8")}, ` }),
+  named: ONE_PLAN + acquire(NAMED("", kind)),
+  namedTask: ONE_PLAN + acquire(NAMED("AND task = $9", kind)),
+  all: ONE_PLAN + acquire(ALL("", kind), { more: `${readyQueues("")}, ` }),
+  allTask: ONE_PLAN + acquire(ALL("AND task = $8", kind), { more: `${readyQueues("AND task = $8")}, ` }),
 });
 
 /** Whose turn it is, for an acquirer of everything and for one of commands alone. */
@@ -277,7 +242,7 @@ export const TURNS = { all: statementsOf("all"), commands: statementsOf("command
 export const SQL = {
   acquireOne: reopening(
     acquire(
-      `SELECT id FROM lease.jobs, due WHERE id = $8 AND state = 'pending' AND NOT due.found AND NOT due.bounded
+      `SELECT id FROM lease.jobs, due WHERE id = $8 AND state = 'pending' AND gate = '' AND NOT due.found AND NOT due.bounded
       LIMIT $4 FOR UPDATE OF jobs`,
       {
         bounded: `EXISTS (SELECT 1 FROM lease.jobs
@@ -338,11 +303,11 @@ export const SQL = {
     FROM ${{ id: "bigint", token: "integer", beats: "bigint" }}
     WHERE job_id = given.id AND attempt = given.token AND attempts.beats < given.beats AND ended_at_ms IS NULL`,
   fences: "SELECT id, state, token, awaited FROM lease.jobs WHERE id = ANY ($1::bigint[])",
-  noteProcess: perRow`UPDATE lease.attempts
+  noteProcess: perRow`${ONE_PLAN}UPDATE lease.attempts
     SET boot_id = given.boot_id, pid = given.pid, pid_started = given.pid_started, fence = given.fence
     FROM ${{ id: "bigint", token: "integer", boot_id: "text", pid: "bigint", pid_started: "bigint", fence: "text" }}
     WHERE job_id = given.id AND attempt = given.token AND ended_at_ms IS NULL`,
-  insertLogs: perRow`INSERT INTO lease.logs (job_id, attempt, start, bytes, data)
+  insertLogs: perRow`${ONE_PLAN}INSERT INTO lease.logs (job_id, attempt, start, bytes, data)
     SELECT given.id, given.token, given.start, given.bytes, given.data
     FROM ${{ id: "bigint", token: "integer", start: "bigint", bytes: "bigint", data: "bytea" }}
     JOIN lease.jobs ON jobs.id = given.id AND jobs.token = given.token AND ${RUNNING}
@@ -361,8 +326,9 @@ export const SQL = {
   logsBefore: `SELECT start, bytes, data FROM lease.logs WHERE job_id = $1 AND attempt = $2 AND start >= $3
     AND start < $4 ORDER BY start DESC LIMIT $5`,
 
-  settle: settle("", false),
-  complete,
+  settle: ONE_PLAN + settle("", false),
+  complete: ONE_PLAN + complete,
+  completeAlike: ONE_PLAN + completeAlike,
   recover: settle("AND jobs.expires_at_ms = asked.expires_at_ms", true),
   /** What a settle did whose answer was lost: an attempt has one end, and its cause tells whose it was. */
   ended: perRow`SELECT job_id AS id FROM lease.attempts

@@ -31,7 +31,7 @@ function optionsOf(width: number): uPlot.Options {
     height: HEIGHT,
     legend: { show: false },
     cursor: { show: false },
-    padding: [8, 10, 0, 0],
+    padding: [8, 20, 0, 0],
     scales: { x: { range: roomy }, y: { range: (_plot, _least, most) => [0, Math.max(4, most * 1.1)] } },
     axes: [
       { ...axis, size: 22, grid: { show: false }, space: 64, values: (_plot, seconds) => seconds.map(clock) },

@@ -62,7 +62,7 @@ type Column<T> = readonly [type: ListType, value: (record: T) => Scalar];
 
 /**
  * Many records as one parameter per column. Most batches say the same in most columns, and what is the same is sent once,
- * with an empty list; the first column is always sent whole.
+ * with an empty list; the first column is always sent whole. Of columns `alike` nothing else can be said.
  */
 export class Columns<T> {
   /** A subquery with a row per record, and its number `n`; its parameters are the first. */
@@ -71,40 +71,58 @@ export class Columns<T> {
   readonly size: number;
   readonly #names: readonly string[];
   readonly #columns: readonly Column<T>[];
+  /** The columns that have a list. */
+  readonly #listed: readonly string[];
 
-  constructor(columns: Readonly<Record<string, Column<T>>>) {
+  constructor(columns: Readonly<Record<string, Column<T>>>, alike: readonly string[] = []) {
     this.#columns = Object.values(columns);
-    const names = Object.keys(columns);
-    this.#names = names;
-    const count = names.length;
-    this.size = 2 * count - 1;
-    const lists = this.#columns.map(([type], index) => `$${index + 1}::${type}[]`);
-    const values = this.#columns.map(([type], index) =>
-      index === 0 ? `${names[0]}` : `coalesce(${names[index]}, $${count + index}::${type}) AS ${names[index]}`,
-    );
-    this.sql = `(SELECT n, ${values.join(", ")} FROM unnest(${lists.join(", ")})
-      WITH ORDINALITY AS list (${names.join(", ")}, n))`;
+    this.#names = Object.keys(columns);
+    this.#listed = this.#names.filter((name) => !alike.includes(name));
+    this.size = this.#listed.length + this.#names.length - 1;
+    const lists = this.#listed.map((name, index) => `$${index + 1}::${this.#column(name)[0]}[]`);
+    const [first, ...others] = this.#names;
+    const values = others.map((name) => `${this.#either(name, name)} AS ${name}`);
+    this.sql = `(SELECT n, ${[first, ...values].join(", ")} FROM unnest(${lists.join(", ")})
+      WITH ORDINALITY AS list (${this.#listed.join(", ")}, n))`;
   }
 
   /** By its name, what a column says of the record at this place, which counts from 1. */
   at(place: string): (column: string) => string {
-    return (column) => {
-      const index = this.#names.indexOf(column);
-      const [type] = this.#columns[index] as Column<T>;
-      return `coalesce(($${index + 1}::${type}[])[${place}], $${this.#names.length + index}::${type})`;
+    return (name) => {
+      const list = `$${this.#listed.indexOf(name) + 1}::${this.#column(name)[0]}[]`;
+      return this.#either(name, `(${list})[${place}]`);
     };
   }
 
+  /** Whether all of them say the same where nothing else can be said. */
+  fits(records: readonly T[]): boolean {
+    return this.#names.every((name) => this.#listed.includes(name) || this.#common(name, records) !== undefined);
+  }
+
   params(records: readonly T[]): Param[] {
-    const lists: Param[] = [];
-    const common: Param[] = [];
-    for (const [index, [, value]] of this.#columns.entries()) {
-      const [record] = records;
-      const first = record === undefined ? null : value(record);
-      const same = index > 0 && records.every((other) => value(other) === first);
-      lists.push(same ? [] : records.map(value));
-      if (index > 0) common.push(same ? first : null);
-    }
-    return [...lists, ...common];
+    const common = this.#names.slice(1).map((name) => this.#common(name, records));
+    const lists = this.#listed.map((name, index) => {
+      if (index > 0 && common[this.#names.indexOf(name) - 1] !== undefined) return [];
+      return records.map(this.#column(name)[1]);
+    });
+    return [...lists, ...common.map((value) => value ?? null)];
+  }
+
+  #column(name: string): Column<T> {
+    return this.#columns[this.#names.indexOf(name)] as Column<T>;
+  }
+
+  /** What is said in the list, where there is one, or else of all. */
+  #either(name: string, listed: string): string {
+    const said = `$${this.#listed.length + this.#names.indexOf(name)}::${this.#column(name)[0]}`;
+    return this.#listed.includes(name) ? `coalesce(${listed}, ${said})` : said;
+  }
+
+  /** What all of them say; undefined: not all say the same. */
+  #common(name: string, records: readonly T[]): Scalar | undefined {
+    const [, value] = this.#column(name);
+    const [record] = records;
+    const first = record === undefined ? null : value(record);
+    return records.every((other) => value(other) === first) ? first : undefined;
   }
 }

@@ -36,13 +36,25 @@ function sessionOptions(answer_timeout_ms: number): string {
     .join(" ");
 }
 
+/**
+ * Begins a statement for which one plan is right whatever it is given. For few jobs at a time the server would take a plan
+ * of its own each time for cheaper, and making it takes longer than carrying it out.
+ */
+export const ONE_PLAN = "/* one plan */ ";
+
 export interface LinkListener {
   onNotify: (payload: string) => void;
   onLost: () => void;
 }
 
+/** How statements are planned from here on. */
+interface Planned {
+  /** Whether each keeps one plan; null: nobody knows. */
+  one_plan: boolean | null;
+}
+
 /** A client of the driver, for one connection. */
-interface Client {
+interface Client extends Planned {
   sql: postgres.Sql;
   /** All that were opened on the way. */
   sockets: Socket[];
@@ -110,15 +122,18 @@ export class Link implements Connection {
     const client = this.#client;
     return this.#asking(client, async () => {
       let stop = this.#watch(client);
+      // What is asked beside it comes before or after it, and finds what it leaves.
+      client.one_plan = null;
       try {
         const done = await client.sql.begin("isolation level read committed read write", async (sql) => {
           stop();
-          const result = await work(this.#on(client, sql));
+          const result = await work(this.#on(client, sql, { one_plan: null }));
           stop = this.#watch(client);
           return result;
         });
         return done as T;
       } finally {
+        client.one_plan = null;
         stop();
       }
     });
@@ -131,9 +146,13 @@ export class Link implements Connection {
   }
 
   /** `sql` is that of a transaction, if there is one. */
-  #on(client: Client, sql: Pick<postgres.Sql, "unsafe"> = client.sql): Connection {
-    const ask = <R>(text: string, params: readonly Param[] = []) =>
-      sql.unsafe(this.#inSchema(text), params.map(bound) as never[], { prepare: true }) as unknown as PromiseLike<R[]>;
+  #on(client: Client, sql: Pick<postgres.Sql, "unsafe"> = client.sql, planned: Planned = client): Connection {
+    const ask = <R>(text: string, params: readonly Param[] = []) => {
+      if (params.length > 0) planFor(planned, sql, text.startsWith(ONE_PLAN));
+      return sql.unsafe(this.#inSchema(text), params.map(bound) as never[], {
+        prepare: true,
+      }) as unknown as PromiseLike<R[]>;
+    };
     return {
       query: <R>(text: string, params?: readonly Param[]) => this.#guard(client, () => ask<R>(text, params)),
       copyIn: (text, rows) =>
@@ -216,7 +235,14 @@ export class Link implements Connection {
 
   #newClient(): Client {
     const target = this.#target;
-    const fresh = { sockets: [], way: null, given_up: false, begun: false, gone: Promise.withResolvers<never>() };
+    const fresh = {
+      sockets: [],
+      way: null,
+      given_up: false,
+      begun: false,
+      one_plan: false,
+      gone: Promise.withResolvers<never>(),
+    };
     fresh.gone.promise.catch(() => {});
     const client: Client = { sql: null as unknown as postgres.Sql, ...fresh };
     const settings = {
@@ -267,6 +293,17 @@ async function openSocket(client: Client, hosts: Hosts): Promise<Socket> {
     setImmediate(() => dead.destroy(failure as Error));
     return dead;
   }
+}
+
+/** Goes out ahead of a statement, where it has to be said. */
+function planFor(planned: Planned, sql: Pick<postgres.Sql, "unsafe">, one_plan: boolean): void {
+  if (planned.one_plan === one_plan) return;
+  planned.one_plan = one_plan;
+  const mode = one_plan ? "force_generic_plan" : "auto";
+  sql
+    .unsafe(`SET plan_cache_mode = ${mode}`)
+    .simple()
+    .then(undefined, () => (planned.one_plan = null));
 }
 
 function giveUp(client: Client): void {
