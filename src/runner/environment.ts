@@ -12,7 +12,7 @@ export interface JobVariables {
   /** The last progress checkpoint of earlier attempts. */
   checkpoint: string | null;
   output_path: string;
-  /** For \`lease beat\`: what a beat adds, and how often at the most. */
+  /** For `lease beat`: what a beat adds, and how often at the most. */
   interval_ms: number;
   extension_ms: number;
 }
