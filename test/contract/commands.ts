@@ -4,12 +4,26 @@
  */
 
 import * as fc from "fast-check";
+import type { JobChanges } from "../../src/core/changes.ts";
 import { CAUSES, type Cause, type ShownState, STATE_NAMES } from "../../src/core/job.ts";
 import { SORTS, type ListQuery, type PruneQuery } from "../../src/store/queries.ts";
 import type { JobOverrides } from "../support/jobs.ts";
 
 /** By how recent they are, and how they have to end. */
 export type Parents = { recent: number; kind: "after" | "after_any" | "after_failed" }[];
+
+/** `in_ms`: from when it runs. */
+export interface Edit {
+  do: "edit";
+  jobs: number[];
+  /** Out of which: all, those that wait, or of these such that another waits for, which is then named as well. */
+  among: "all" | "waiting" | "awaited";
+  changes: Omit<JobChanges, "when" | "parents">;
+  when: { in_ms: number; by: "at" | "delay" } | null;
+  parents: Parents | null;
+  /** Which of them, if there are such. */
+  parents_among: "all" | "waiting" | "ended";
+}
 
 export type Command =
   | { do: "enqueue"; jobs: (JobOverrides & { parents: Parents })[] }
@@ -22,6 +36,7 @@ export type Command =
   | { do: "recover" }
   | { do: "cancel"; job: number; running: boolean; reason: string | null }
   | { do: "retry"; jobs: number[] }
+  | Edit
   | { do: "acquireOne"; holder: string; job: number }
   | { do: "prune"; query: PruneQuery & { limit: number } }
   | { do: "list"; query: ListQuery; behind: number | null; ids: number[] | null }
@@ -43,6 +58,7 @@ export function commandSequences(exact: boolean): fc.Arbitrary<Command[]> {
 
   const kind = fc.constantFrom("after" as const, "after" as const, "after_any" as const, "after_failed" as const);
   const parent = fc.record({ recent, kind });
+  const parents = fc.array(parent, { maxLength: 2 });
   const jobs = fc
     .record({
       queue,
@@ -54,10 +70,7 @@ export function commandSequences(exact: boolean): fc.Arbitrary<Command[]> {
       retries: fc.integer({ min: 0, max: 2 }),
       retry_on: fc.constantFrom("any" as const, "any" as const, "lost" as const),
       lease_ms: fc.constantFrom(null, ...leases),
-      parents: fc.oneof(
-        { weight: 2, arbitrary: fc.constant<Parents>([]) },
-        { weight: 1, arbitrary: fc.array(parent, { maxLength: 2 }) },
-      ),
+      parents: fc.oneof({ weight: 2, arbitrary: fc.constant<Parents>([]) }, { weight: 1, arbitrary: parents }),
       bound: fc.constantFrom<Partial<Pick<JobOverrides, "limits" | "needs">>>(
         {},
         {},
@@ -73,6 +86,7 @@ export function commandSequences(exact: boolean): fc.Arbitrary<Command[]> {
       settings: { retries, retry_on, lease_ms },
     }));
 
+  const edit = edits(leases, recent, parents);
   const kinds: [number, fc.Arbitrary<Command>][] = [
     [4, command({ do: "enqueue", jobs: fc.array(jobs, { minLength: 1, maxLength: 2 }) })],
     [
@@ -106,7 +120,7 @@ export function commandSequences(exact: boolean): fc.Arbitrary<Command[]> {
         ended_ago_ms: fc.constantFrom(0, 5_000),
       }),
     ],
-    [2, command({ do: "checkpoint", grant: recent, text: fc.string({ maxLength: 5 }) })],
+    [4, command({ do: "checkpoint", grant: recent, text: fc.string({ maxLength: 5 }) })],
     [
       2,
       command({
@@ -118,6 +132,9 @@ export function commandSequences(exact: boolean): fc.Arbitrary<Command[]> {
     [2, command({ do: "recover" })],
     [2, command({ do: "cancel", job: recent, running: fc.boolean(), reason: fc.constantFrom(null, "not needed") })],
     [3, command({ do: "retry", jobs: fc.array(recent, { minLength: 1, maxLength: 3 }) })],
+    [3, command(edit)],
+    // Of those that others wait for, and by what has ended: else few edits would end a job, let alone several.
+    [4, command({ ...edit, among: fc.constant("awaited"), parents, parents_among: fc.constant("ended") })],
     [2, command({ do: "acquireOne", holder: holders, job: recent })],
     [2, command({ do: "prune", query: prunes(exact) })],
     [
@@ -135,10 +152,47 @@ export function commandSequences(exact: boolean): fc.Arbitrary<Command[]> {
     [1, command({ do: "reopen" })],
   ];
   const any = fc.oneof(...kinds.map(([weight, arbitrary]) => ({ weight, arbitrary })));
-  return fc.array(any, { minLength: 1, maxLength: 100, size: "max" });
+  return fc.array(any, { minLength: 1, maxLength: 120, size: "max" });
 }
 
 const SHOWN: readonly ShownState[] = [...STATE_NAMES, "retrying", "cancelling"];
+
+/** What is moved to the other queue keeps to what is bound there (see the jobs that are enqueued). */
+function edits(
+  leases: number[],
+  recent: fc.Arbitrary<number>,
+  parents: fc.Arbitrary<Parents>,
+): Fields<Edit> & { do: "edit" } {
+  const place = fc.constantFrom<Edit["changes"]>(
+    {},
+    {},
+    { queue: "a", limits: [], needs: {} },
+    { queue: "b" },
+    { queue: "b", limits: ["x"], needs: {} },
+    { queue: "b", limits: [], needs: { gpu: 1 } },
+  );
+  const settings = fc.record(
+    { retries: fc.integer({ min: 0, max: 2 }), lease_ms: fc.constantFrom(null, ...leases) },
+    { requiredKeys: [] },
+  );
+  const rest = fc.record(
+    { priority: fc.integer({ min: -1, max: 1 }), task: fc.constantFrom(null, "t"), settings },
+    { requiredKeys: [] },
+  );
+  const when = fc.record({
+    in_ms: fc.constantFrom(0, 0, ...leases, -10_000),
+    by: fc.constantFrom("at" as const, "delay" as const),
+  });
+  return {
+    do: "edit",
+    jobs: fc.array(recent, { minLength: 1, maxLength: 3 }),
+    among: fc.constantFrom("all" as const, "waiting" as const, "awaited" as const, "awaited" as const),
+    changes: fc.tuple(place, rest).map(([moved, changed]) => ({ ...moved, ...changed })),
+    when: rarely(when),
+    parents: fc.option(parents, { freq: 4 }),
+    parents_among: fc.constantFrom("all" as const, "waiting" as const, "ended" as const, "ended" as const),
+  };
+}
 
 /** Which of two jobs that ended in the same moment is the older one, only an exact clock can tell. */
 function prunes(exact: boolean): fc.Arbitrary<PruneQuery & { limit: number }> {

@@ -1,12 +1,13 @@
 /** A store and its reference: each command is given to both, and they must answer and then hold the same. */
 
 import { expect } from "bun:test";
+import type { JobChanges } from "../../src/core/changes.ts";
 import { LeaseError } from "../../src/core/errors.ts";
 import { WAITED_FOR, type Job, type NewJob } from "../../src/core/job.ts";
 import { isRefusal, transition } from "../../src/core/transition.ts";
 import type { AcquireRequest, RecoverRequest, Store } from "../../src/store/store.ts";
 import { end, newJob } from "../support/jobs.ts";
-import type { Command, Parents } from "./commands.ts";
+import type { Command, Edit, Parents } from "./commands.ts";
 import { Reference } from "./reference.ts";
 import { acquireRequest, only, type Opened } from "./subject.ts";
 
@@ -15,6 +16,11 @@ const RANDOM = (): number => 0.5;
 /** 0 is the newest of the list, 1 the one before, and so on, round and round. */
 function pick<T>(list: readonly T[], recent: number): T | undefined {
   return list.at(-1 - (recent % list.length));
+}
+
+function codeOfRefusal(error: unknown): string {
+  if (error instanceof LeaseError) return error.code;
+  throw error;
 }
 
 type Asked = Pick<AcquireRequest, "holder" | "queues" | "task" | "count" | "job"> & { has_gpus?: boolean };
@@ -85,6 +91,8 @@ export class Pair {
         });
       case "retry":
         return this.#retry(command.jobs);
+      case "edit":
+        return this.#edit(command);
       case "acquireOne":
         return this.#withJob(command.job, false, async (job) => {
           const granted = await this.#acquire({ ...EVERYTHING, holder: command.holder, job });
@@ -127,10 +135,7 @@ export class Pair {
     for (const { parents, ...given } of asked) {
       const job = newJob({ ...given, ...this.#parents(parents) });
       const plan = this.#model.plan(job);
-      const answer = await this.#store.enqueue([job]).then(only, (error: unknown) => {
-        if (error instanceof LeaseError) return error.code;
-        throw error;
-      });
+      const answer = await this.#store.enqueue([job]).then(only, codeOfRefusal);
       if (typeof answer === "string") {
         this.#same("enqueue", answer, "error" in plan ? plan.error : "accepted");
         continue;
@@ -146,11 +151,14 @@ export class Pair {
   }
 
   /** Each of them in one way only. */
-  #parents(asked: Parents): Pick<NewJob, "after" | "after_any" | "after_failed"> {
+  #parents(
+    asked: Parents,
+    candidates: readonly number[] = [...this.#model.jobs.keys()],
+  ): Pick<NewJob, "after" | "after_any" | "after_failed"> {
     const ids = { after: [] as number[], after_any: [] as number[], after_failed: [] as number[] };
     const seen = new Set<number>();
     for (const { recent, kind } of asked) {
-      const id = pick([...this.#model.jobs.keys()], recent);
+      const id = pick(candidates, recent);
       if (id === undefined || seen.has(id)) continue;
       seen.add(id);
       ids[kind].push(id);
@@ -158,12 +166,51 @@ export class Pair {
     return ids;
   }
 
+  /** Each of them once. */
+  #known(recent: readonly number[], known: readonly number[] = [...this.#model.jobs.keys()]): number[] {
+    return [...new Set(recent.map((one) => pick(known, one) ?? 0))].filter((id) => id > 0);
+  }
+
   async #retry(recent: readonly number[]): Promise<void> {
-    const known = [...this.#model.jobs.keys()];
-    const ids = [...new Set(recent.map((one) => pick(known, one) ?? 0))].filter((id) => id > 0);
+    const ids = this.#known(recent);
     const answers = await this.#store.retry(ids);
     const expected = this.#model.retry(ids);
     for (const [index, { status }] of answers.entries()) this.#same("retry", status, expected[index] ?? "nothing");
+  }
+
+  async #edit(command: Edit): Promise<void> {
+    const ids = this.#toEdit(command);
+    const changes = this.#changes(command);
+    const states = () => new Map([...this.#model.jobs].map(([id, { state }]) => [id, state.name]));
+    const before = states();
+    const answers = await this.#store.edit(ids, changes).catch(codeOfRefusal);
+    expect(answers).toEqual(this.#model.edit(ids, changes));
+    const statuses = typeof answers === "string" ? [answers] : answers.map(({ status }) => status);
+    for (const status of statuses) this.#met.add(`edit ${status}`);
+    for (const [id, state] of states()) {
+      if (state === before.get(id)) continue;
+      const status = statuses[ids.indexOf(id)] ?? "one that waits for it";
+      this.#met.add(`edit ${status}, ${state}`);
+    }
+  }
+
+  #toEdit({ jobs, among }: Edit): number[] {
+    if (among !== "awaited") return this.#known(jobs, this.#model.ids(among));
+    const first = pick(this.#model.ids("awaited"), jobs[0] ?? 0);
+    return first === undefined
+      ? this.#known(jobs, this.#model.ids("waiting"))
+      : [first, ...this.#known(jobs.slice(1), this.#model.blockedBy(first))];
+  }
+
+  #changes({ changes, when, parents, parents_among }: Edit): JobChanges {
+    const such = this.#model.ids(parents_among);
+    const candidates = such.length > 0 ? such : this.#model.ids("waiting");
+    const at_ms = when?.by === "at" ? this.#model.now_ms + when.in_ms : null;
+    return {
+      ...changes,
+      ...(when === null ? {} : { when: { run_at_ms: at_ms, delay_ms: at_ms === null ? Math.max(0, when.in_ms) : 0 } }),
+      ...(parents === null ? {} : { parents: { ...this.#parents(parents, candidates), after_task: [] } }),
+    };
   }
 
   async #acquire({ holder, queues, task, count, job: id, has_gpus = false }: Asked): Promise<number> {
@@ -268,12 +315,24 @@ export class Pair {
     const view = (job: Job | null): unknown => {
       if (!job) return null;
       const { id, state, token, failures, result, run_at_ms } = job;
+      const { queue, task, priority, settings, limits, needs } = job;
+      const asked = { queue, task, priority, settings, limits, needs };
       const made_up = [/^replaced/, new RegExp(WAITED_FOR)].find((text) => text.test(job.reason ?? ""));
       const reason = made_up === undefined ? job.reason : made_up.source;
       const inexact = this.#opened.slack_ms > 0;
-      return { id, token, failures, result, reason, ...(inexact ? { state: state.name } : { state, run_at_ms }) };
+      return {
+        id,
+        token,
+        failures,
+        result,
+        reason,
+        asked,
+        ...(inexact ? { state: state.name } : { state, run_at_ms }),
+      };
     };
     expect((await this.#store.jobs(ids)).map(view)).toEqual([...this.#model.jobs.values()].map(view));
+    const links = await this.#store.links(ids);
+    expect(links.map(({ job, parent }) => `${job} ${parent}`).toSorted()).toEqual(this.#model.links().toSorted());
     for (const [id, attempts] of this.#model.attempts) {
       const stored = await this.#store.attempts(id);
       expect(stored.map(({ token, worker, end: ended }) => ({ token, worker, cause: ended?.cause ?? null }))).toEqual(

@@ -4,10 +4,11 @@
  */
 
 import { expect } from "bun:test";
+import type { JobChanges } from "../../src/core/changes.ts";
 import type { Cause, Job, NewJob } from "../../src/core/job.ts";
 import { isFinished, shownState, WAITED_FOR } from "../../src/core/job.ts";
 import { isRefusal } from "../../src/core/transition.ts";
-import type { ExpiredQuery, ListQuery, PruneQuery } from "../../src/store/queries.ts";
+import type { EditAnswer, ExpiredQuery, ListQuery, PruneQuery } from "../../src/store/queries.ts";
 import type * as Contract from "../../src/store/store.ts";
 import { jobIn } from "../support/jobs.ts";
 import { happen, type LifeChange, type LifeEvent, type LifeRefusal } from "./life.ts";
@@ -53,7 +54,7 @@ export class Reference {
   add(id: number, asked: NewJob): void {
     const live = this.#live(asked.key);
     if (live) this.#apply(live.id, { type: "cancel", reason: "replaced" });
-    const run_at_ms = Math.max(asked.run_at_ms ?? this.now_ms, this.now_ms + asked.delay_ms);
+    const run_at_ms = this.#dueAt(asked);
     const name = run_at_ms > this.now_ms ? "scheduled" : "pending";
     const { queue, task, key, priority, settings, limits, needs } = asked;
     this.jobs.set(
@@ -65,7 +66,11 @@ export class Reference {
     this.#link(id, asked);
   }
 
-  #link(id: number, { after, after_any, after_failed }: NewJob): void {
+  #dueAt({ run_at_ms, delay_ms }: Pick<NewJob, "run_at_ms" | "delay_ms">): number {
+    return Math.max(run_at_ms ?? this.now_ms, this.now_ms + delay_ms);
+  }
+
+  #link(id: number, { after, after_any, after_failed }: Pick<NewJob, "after" | "after_any" | "after_failed">): void {
     const waits = new Map<number, readonly string[]>([
       ...after_any.map((parent) => [parent, ["completed", "failed", "cancelled"]] as const),
       ...after_failed.map((parent) => [parent, ["failed"]] as const),
@@ -214,6 +219,52 @@ export class Reference {
     });
   }
 
+  /** All or none. One of them may be cancelled by what became of another before it. */
+  edit(ids: readonly number[], changes: JobChanges): EditAnswer[] | "dependency" {
+    const before = { jobs: [...this.jobs], waits: [...this.#waits] };
+    const answers: EditAnswer[] = [];
+    for (const id of ids) {
+      const job = this.#get(id);
+      const state = job.state.name;
+      const waits = state === "blocked" || state === "scheduled" || state === "pending";
+      answers.push({ id, status: waits ? "changed" : "not_waiting", state });
+      if (!waits) continue;
+      this.#change(job, changes);
+      if (!this.#above(id).has(id)) continue;
+      this.#waits.clear();
+      for (const [child, parents] of before.waits) this.#waits.set(child, parents);
+      for (const [one, was] of before.jobs) this.jobs.set(one, was);
+      return "dependency";
+    }
+    return answers;
+  }
+
+  #change(job: Job, { parents, when, settings, ...rest }: JobChanges): void {
+    const { id } = job;
+    const run_at_ms = when === undefined ? job.run_at_ms : this.#dueAt(when);
+    const ready: Job["state"] = { name: run_at_ms > this.now_ms ? "scheduled" : "pending", run_at_ms };
+    const { name } = job.state;
+    // What was due once stays so, whatever the clock says.
+    const stays = parents === undefined ? name === "blocked" : false;
+    const state = stays || (name === "pending" && when === undefined) ? job.state : ready;
+    this.jobs.set(id, { ...job, ...rest, settings: { ...job.settings, ...settings }, run_at_ms, state });
+    if (parents === undefined) return;
+    this.#waits.delete(id);
+    this.#link(id, parents);
+  }
+
+  /** Whom it waits for, and whom those wait for, and so on. */
+  #above(id: number): Set<number> {
+    const above = new Set(this.#waits.get(id)?.keys());
+    for (const one of above) for (const parent of this.#waits.get(one)?.keys() ?? []) above.add(parent);
+    return above;
+  }
+
+  /** Who waits for whom, or has waited. */
+  links(): string[] {
+    return [...this.#waits].flatMap(([id, waits]) => [...waits.keys()].map((parent) => `${id} ${parent}`));
+  }
+
   promote(): number {
     return this.#all().filter(({ id }) => this.#apply(id, { type: "due" }) === null).length;
   }
@@ -281,6 +332,22 @@ export class Reference {
       if (state.name === "completed" || state.name === "failed") add(retries, String(token - 1));
     }
     return { counts, retries };
+  }
+
+  /** Awaited: those that wait, and others for them. */
+  ids(which: "all" | "waiting" | "awaited" | "ended"): number[] {
+    const is = ({ id, state }: Job): boolean => {
+      if (which === "ended") return isFinished(state);
+      const waits = state.name !== "running" && !isFinished(state);
+      return which === "all" || (waits && (which === "waiting" || this.blockedBy(id).length > 0));
+    };
+    return this.#all()
+      .filter(is)
+      .map(({ id }) => id);
+  }
+
+  blockedBy(parent: number): number[] {
+    return this.#children(parent).filter((id) => this.#get(id).state.name === "blocked");
   }
 
   #children(parent: number): number[] {

@@ -54,7 +54,9 @@ export function edited(job: Job, changes: JobChanges, now_ms: number): Edited {
   const run_at_ms = when === undefined ? job.run_at_ms : Math.max(asked.run_at_ms ?? now_ms, now_ms + asked.delay_ms);
   const relinked = changes.parents !== undefined;
   const blocked = relinked ? isBlocked(asked) : job.state.name === "blocked";
-  const state = blocked ? "blocked" : run_at_ms > now_ms ? "scheduled" : "pending";
+  // What was due once stays so, also when the clock has been set back since.
+  const due = run_at_ms <= now_ms || (when === undefined && job.state.name === "pending");
+  const state = blocked ? "blocked" : due ? "pending" : "scheduled";
   return { job: asked, relinked, state, run_at_ms };
 }
 
