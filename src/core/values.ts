@@ -331,6 +331,7 @@ function backoff(given: string): Parsed<Backoff> {
   const [first = "", most, ...more] = fixed ? [given.slice("fixed:".length)] : given.split("..");
   if (more.length > 0) return { problem: "has more than two ends: write 1s..10m" };
   const begin = readDuration(first);
+  if ("problem" in begin && /\d/.test(first)) return begin;
   if ("problem" in begin) return { problem: "is not a backoff: write 5s, 1s..10m, fixed:30s or none" };
   const first_ms = begin.value;
   if (fixed) return { value: { ...DEFAULT_BACKOFF, first_ms, max_ms: first_ms, factor: 1 } };

@@ -31,6 +31,8 @@ export class Lease {
   /** As the store wrote it. */
   expires_at_ms: number;
   cancel_requested = false;
+  /** How often the store has told of its end. */
+  heard = 0;
   /** Told of every later end. */
   onExtended: () => void = () => {};
   readonly #clock: Clock;
@@ -75,6 +77,7 @@ export class Lease {
     this.#know({ sent, valid_ms, steady_ms: 0 });
     if (this.remaining() < left_ms) this.#know(before);
     this.expires_at_ms = expires_at_ms;
+    this.heard += 1;
     this.onExtended();
   }
 

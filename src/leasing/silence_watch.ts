@@ -179,11 +179,13 @@ export class SilenceWatch {
   async #seeLaterEnd(): Promise<void> {
     const { lease, manager, clock } = this.#options;
     if (!manager.store.shares_clock || this.#looking || lease.remaining() > lease.lease_ms / 2) return;
+    if (lease.wasSetBack()) return;
     this.#looking = true;
     try {
-      const sent = instant(clock);
+      const [sent, { heard }] = [instant(clock), lease];
       const [job] = await manager.store.jobs([lease.job.id]);
-      if (this.#over || job?.token !== lease.token || job.state.name !== "running") return;
+      // What was heard meanwhile is newer: this end may be by a clock that has been set back since.
+      if (this.#over || lease.heard > heard || job?.token !== lease.token || job.state.name !== "running") return;
       const { expires_at_ms } = job.state;
       const is_later = expires_at_ms > lease.expires_at_ms && lease.remaining() > 0 && lease.jumped() === 0;
       if (is_later && !lease.wasSetBack()) lease.extended(sent, expires_at_ms - sent.wall_ms, expires_at_ms);

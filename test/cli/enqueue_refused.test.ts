@@ -76,7 +76,7 @@ describe("an enqueue with a time that makes no sense is refused:", () => {
     ["a negative timeout", /--timeout "-1s" can't be negative/, "--timeout", "-1s", ...T],
     ["a lease below a second", /lease must be at least 1s, and is 500ms/, "--lease", "500ms", ...T],
     ["a negative lease", /--lease "-1m" can't be negative/, "--lease", "-1m", ...T],
-    ["a backoff in words", /--backoff "slowly" is not a duration/, "--backoff", "slowly", ...T],
+    ["a backoff in words", /--backoff "slowly" is not a backoff: write 5s, 1s..10m/, "--backoff", "slowly", ...T],
     ["a negative backoff", /--backoff "-1s" can't be negative/, "--backoff", "-1s", ...T],
     ["a backoff that ends below its beginning", /10m is more than 1s/, "--backoff", "10m..1s", ...T],
     ["a backoff with two ends", "--backoff", "--backoff", "1s..2s..3s", ...T],

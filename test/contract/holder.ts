@@ -64,6 +64,21 @@ export function holderContract(test: StoreTest): void {
       expect(await s.job(grant.job.id)).toMatchObject({ last_beat_at_ms });
     });
 
+    test("leaves its holder no less than it believes in when the clock was set back since the last beat", async (s) => {
+      const grant = await s.granted();
+      const { expires_at_ms: before_ms } = (await s.job(grant.job.id)).state as { expires_at_ms: number };
+      const back_ms = 3_600_000;
+      await s.tamper(
+        `UPDATE lease.jobs SET expires_at_ms = expires_at_ms + ${back_ms}, last_beat_at_ms = last_beat_at_ms + ${back_ms}`,
+      );
+      const now_ms = await s.store.now();
+      // What a beat adds may be less than the lease, and than what was asked for to stop the job.
+      const answer = only(await s.store.extend([extension(grant, { expires_in_ms: 1_000, at_least: true })]));
+      if (answer.status !== "extended") throw new Error(answer.status);
+      expect(answer.expires_at_ms).toBeGreaterThanOrEqual(before_ms);
+      expect(answer.expires_at_ms).toBeLessThanOrEqual(now_ms + LEASE_MS + 60_000);
+    });
+
     test("is carried out in the order in which it was asked for, whatever came before is still under way", async (s) => {
       const grant = await s.granted();
       const beat = extension(grant, { at_least: true });

@@ -159,4 +159,24 @@ describe("a watch on a machine whose clocks do not go as they should", () => {
     expect((await b.expiryOf(w.lease.job.id)) - b.clock.wall_ms()).toBeGreaterThanOrEqual(w.lease.remaining());
     expect(w.lease.remaining()).toBe(LEASE_MS - 3_000);
   });
+
+  test("does not believe in an end that was read before the clock was set back, and told of after", async (b) => {
+    const told = Promise.withResolvers<void>();
+    const late = async (ids: readonly number[]) => {
+      const found = await b.store.jobs(ids);
+      await told.promise;
+      return found.map((job) => {
+        if (job?.state.name !== "running") return job;
+        return { ...job, state: { ...job.state, expires_at_ms: job.state.expires_at_ms + LEASE_MS } };
+      });
+    };
+    const { lease } = await watched(b, { verbs: { jobs: late } });
+    await b.pass(LEASE_MS / 2 + 1_000);
+    b.clock.jumpWall(-5_000);
+    await b.pass(2_000);
+    const left_ms = lease.remaining();
+    told.resolve();
+    await answered();
+    expect(lease.remaining()).toBe(left_ms);
+  });
 });

@@ -197,8 +197,11 @@ const extend = perRow`${ONE_PLAN}WITH ${CLOCK}, asked AS MATERIALIZED (SELECT *,
       message: "text",
     }}, clock)
   UPDATE lease.jobs SET
-    -- A beat from the future shows that the clock was set back: then nothing longer is kept.
-    expires_at_ms = CASE WHEN NOT asked.at_least OR last_beat_at_ms > asked.ms THEN asked.wanted_ms
+    -- A beat from the future shows that the clock was set back: then nothing longer is kept than was left at that beat,
+    -- which is as much as the holder can believe in.
+    expires_at_ms = CASE WHEN NOT asked.at_least THEN asked.wanted_ms
+      WHEN last_beat_at_ms > asked.ms
+        THEN greatest(asked.wanted_ms, asked.ms + least(expires_at_ms - last_beat_at_ms, ${String(LONGEST_LEASE_MS)}))
       WHEN asked.wanted_ms - expires_at_ms >= asked.interval_ms THEN asked.wanted_ms ELSE expires_at_ms END,
     extensions = jobs.extensions + CASE WHEN NOT asked.at_least OR last_beat_at_ms > asked.ms
       OR asked.wanted_ms - expires_at_ms >= asked.interval_ms THEN 1 ELSE 0 END,

@@ -5,12 +5,14 @@
  */
 
 import type { QuickFiles, SqlDatabase } from "../../platform/platform.ts";
-import { bounded } from "../shared/columns.ts";
+import { LONGEST_LEASE_MS, bounded } from "../shared/columns.ts";
 import { OF_OURS, OURS, onQuickStore, together } from "./quick_enqueue.ts";
 
-// A beat from the future shows that the clock was set back: then nothing longer is kept.
+// A beat from the future shows that the clock was set back: then nothing longer is kept than was left at that beat, which
+// is as much as the holder can believe in.
 export const EXTEND = `UPDATE jobs SET
-  expires_at_ms = CASE WHEN NOT ?8 OR last_beat_at_ms > ?7 THEN ?3
+  expires_at_ms = CASE WHEN NOT ?8 THEN ?3
+    WHEN last_beat_at_ms > ?7 THEN max(?3, ?7 + min(expires_at_ms - last_beat_at_ms, ${LONGEST_LEASE_MS}))
     WHEN ?3 - expires_at_ms >= ?11 THEN ?3 ELSE expires_at_ms END,
   last_beat_at_ms = iif(?8 AND last_beat_at_ms <= ?7, max(last_beat_at_ms, coalesce(?4, 0)),
     coalesce(?4, last_beat_at_ms)),
