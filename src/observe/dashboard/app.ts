@@ -45,7 +45,7 @@ export class Dashboard {
   readonly #reader: SharedReader;
   /** What is asked in a hurry, and what is not: the same answers. */
   readonly #reads: Readonly<Record<Lane, Hono>>;
-  readonly #past = new PastOfJobs();
+  readonly #past = new PastOfJobs((job) => this.#reader.forgetPast(job));
   readonly #app = new Hono();
   #tabs = 0;
 

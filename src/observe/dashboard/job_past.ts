@@ -32,6 +32,12 @@ export const WITHOUT_PAST: Pick<Glance, "attempts" | "checkpoints"> = {
 
 export class PastOfJobs {
   readonly #known = new Map<number, Known>();
+  readonly #forget: (job: number) => void;
+
+  /** `forget`: what is remembered of the answers about that job is too old. */
+  constructor(forget: (job: number) => void) {
+    this.#forget = forget;
+  }
 
   /** Null: it has to be read. */
   known(job: Job, now_ms: number): Past | null {
@@ -42,10 +48,12 @@ export class PastOfJobs {
   }
 
   async read(store: Glance, job: Job, now_ms: number): Promise<Past> {
-    const [attempts, checkpoints] = await Promise.all([
-      store.attempts(job.id),
-      store.checkpoints({ job: job.id, limit: CHECKPOINTS }),
-    ]);
+    let { attempts, checkpoints } = await ask(store, job);
+    // They may have been read for somebody else a moment before the job was, which nobody may look at again.
+    if (!agrees(job, attempts)) {
+      this.#forget(job.id);
+      ({ attempts, checkpoints } = await ask(store, job));
+    }
     const until_ms = now_ms + (isFinished(job.state) ? OVER_FOR_MS : GOOD_FOR_MS);
     this.#known.delete(job.id);
     if (agrees(job, attempts)) this.#known.set(job.id, { of: momentOf(job), until_ms, attempts, checkpoints });
@@ -54,12 +62,20 @@ export class PastOfJobs {
   }
 }
 
+async function ask(store: Glance, { id }: Job): Promise<Past> {
+  const [attempts, checkpoints] = await Promise.all([
+    store.attempts(id),
+    store.checkpoints({ job: id, limit: CHECKPOINTS }),
+  ]);
+  return { attempts, checkpoints };
+}
+
 /** What changes when an attempt begins or ends, or says how far it is. */
 function momentOf({ token, state, progress }: Job): string {
   return `${token} ${state.name} ${progress ?? ""}`;
 }
 
-/** They may have been read for somebody else a moment before the job was. */
+/** Whether both are of the same moment. */
 function agrees({ token, state }: Job, attempts: readonly AttemptRecord[]): boolean {
   const last = attempts.at(-1);
   // A store that came from elsewhere may hold none.

@@ -114,6 +114,13 @@ export class SharedReader {
     for (const [name, { verb }] of this.#asked) if (verb === "pausedQueues") this.#asked.delete(name);
   }
 
+  /** What was tried of a job has moved on since it was asked for. */
+  forgetPast(job: number): void {
+    for (const name of this.#asked.keys()) {
+      if (name === `attempts [${job}]` || name.startsWith(`checkpoints [{"job":${job},`)) this.#asked.delete(name);
+    }
+  }
+
   /** Pages of many jobs that are opened in the same moment are one question. */
   async #jobs(lane: Lane, ids: readonly number[]): Promise<(Job | null)[]> {
     const [id] = ids;

@@ -12,7 +12,10 @@ function stage() {
     if (name === "jobs") return (query as number[]).map((id) => (id < 4 ? { id } : null));
     return asked.length;
   };
-  const names = ["counts", "jobs", "recovery", "pausedQueues"].map((name) => [name, verb(name)]);
+  const names = ["counts", "jobs", "recovery", "pausedQueues", "attempts", "checkpoints"].map((name) => [
+    name,
+    verb(name),
+  ]);
   const store = {
     now: async () => clock.wall_ms(),
     location: "here",
@@ -56,6 +59,18 @@ describe("the shared reader", () => {
     expect(told).toEqual(["later", "now"]);
     await s.clock.advance(1_000);
     expect(told).toEqual(["later", "now", "soon"]);
+  });
+
+  test("asks again at once what was tried of a job that has moved on, and of no other", async () => {
+    const s = stage();
+    const ask = async () => {
+      for (const job of [1, 12]) await Promise.all([s.glance.attempts(job), s.glance.checkpoints({ job, limit: 100 })]);
+    };
+    await ask();
+    s.asked.length = 0;
+    s.reader.forgetPast(1);
+    await ask();
+    expect(s.asked).toEqual(["attempts 1", 'checkpoints {"job":1,"limit":100}']);
   });
 
   test("asks again a little later, and at once when something was changed", async () => {
